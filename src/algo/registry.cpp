@@ -1,0 +1,31 @@
+#include "algo/registry.h"
+
+#include <array>
+
+// One line per algorithm; each is defined in the file of its name.
+#define RONDO_EACH_ALGORITHM(X) \
+  X(allreduce_ring)             \
+  X(allreduce_direct)           \
+  X(allreduce_oneshot)
+
+namespace rondo {
+namespace algo {
+#define RONDO_DECLARE(name) extern const Algorithm name;
+RONDO_EACH_ALGORITHM(RONDO_DECLARE)
+#undef RONDO_DECLARE
+}  // namespace algo
+
+std::span<const Algorithm> algorithms() {
+#define RONDO_ROW(name) algo::name,
+  static const std::array table = {RONDO_EACH_ALGORITHM(RONDO_ROW)};
+#undef RONDO_ROW
+  return table;
+}
+
+const Algorithm* find_algorithm(Collective collective, std::string_view name) {
+  for (const Algorithm& algorithm : algorithms())
+    if (algorithm.collective == collective && algorithm.name == name) return &algorithm;
+  return nullptr;
+}
+
+}  // namespace rondo
