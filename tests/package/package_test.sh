@@ -2,7 +2,7 @@
 # package_test.sh CMAKE BUILD_DIR CC CXX: what is installed is enough to build and run a C99 and a C++ program, found by
 # find_package and by pkg-config, from a prefix that was moved after installing.
 set -euo pipefail
-cmake=$1 build=$2 cc=$3 cxx=$4
+cmake=$1 build=$(cd "$2" && pwd) cc=$3 cxx=$4
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
