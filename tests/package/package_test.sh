@@ -30,7 +30,8 @@ echo "== find_package"
 "$work/consumer/consumer_cpp"
 
 echo "== pkg-config"
-export PKG_CONFIG_PATH=$(dirname "$pc")
+PKG_CONFIG_PATH=$(dirname "$pc")
+export PKG_CONFIG_PATH
 # shellcheck disable=SC2046
 "$cc" -std=c99 -pedantic -Wall -Wextra -Werror "$here/consumer/consumer.c" -o "$work/by_pc" $(pkg-config --cflags --libs rondo)
 LD_LIBRARY_PATH="$libdir" "$work/by_pc"
