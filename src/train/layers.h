@@ -7,7 +7,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "train/random.h"
 #include "train/tensor.h"
@@ -109,7 +108,6 @@ class MaxPool2 : public Layer {
 
  private:
   Extent in_;
-  std::vector<uint8_t> winner_;  // for each output, which of its four inputs was the largest
 };
 
 struct LossSums {

@@ -17,8 +17,8 @@ namespace rondo::train {
 
 struct TrainOptions {
   std::string model = "mlp";
-  size_t epochs = 5;
-  size_t batch = 32;  // images per rank and step
+  size_t epochs = 8;
+  size_t batch = 64;  // images per rank and step
   float rate = 0.1f;  // the highest learning rate, see learning_rate()
   float momentum = 0.9f;
   uint64_t seed = 1;
