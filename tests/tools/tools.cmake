@@ -1,0 +1,10 @@
+# Tests of the command line tools: each runs the built program, so the program's path is compiled in.
+if(TARGET rondo-run)
+  file(GLOB run_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/run/*.cpp)
+  add_executable(rondo_run_test tools/rondo_run_test.cpp ${run_sources})
+  target_include_directories(rondo_run_test PRIVATE ${PROJECT_SOURCE_DIR}/tools)
+  target_link_libraries(rondo_run_test PRIVATE rondo_test_main fmt::fmt)
+  target_compile_definitions(rondo_run_test PRIVATE RONDO_RUN_PROGRAM="$<TARGET_FILE:rondo-run>")
+  add_dependencies(rondo_run_test rondo-run)
+  add_test(NAME rondo_run_test COMMAND rondo_run_test)
+endif()
