@@ -84,6 +84,10 @@ class Endpoint {
   virtual bool expose(const StreamKey& key, std::byte* memory, size_t bytes) = 0;
   virtual bool withdraw(const StreamKey& key) = 0;
 
+  // The payload of the pending send with this token is about to go away: the endpoint copies what it still has to send, or
+  // fails. Its Completion still comes. Does nothing for a token that is not pending here.
+  virtual void detach(Token token) = 0;
+
   // The next user-tag message that waits on `comm`, for receives from any tag or peer. False: none.
   virtual bool peek_user(uint32_t comm, Frame* frame) = 0;
 

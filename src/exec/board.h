@@ -1,0 +1,84 @@
+// The call board: every rank writes down its latest calls where the others can read them, independent of the algorithm,
+// so that a wait that takes long can tell a late rank from one that called something else. Members that share memory
+// read each other's piece; entries of the others arrive as control messages and are kept here. Written by the lease
+// holder; pieces in shared memory are read by other processes at any time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "exec/call.h"
+#include "transport/contract.h"
+
+namespace rondo {
+
+struct BoardEntry {
+  uint64_t seq = 0;
+  uint64_t fingerprint = 0;  // of the chain up to and with this call
+  Call call;
+  bool operator==(const BoardEntry&) const = default;
+};
+
+class CallBoard {
+ public:
+  static constexpr uint32_t kKept = 16;  // latest calls kept
+
+  // `area`: this rank's and the peers' shared pieces of area_bytes(), or null. area_index[m] is member m's position in
+  // the area, or -1 where it is out of reach.
+  CallBoard(uint32_t world, Rank rank, std::unique_ptr<SharedArea> area, std::vector<int> area_index);
+
+  static size_t area_bytes() { return sizeof(Piece); }
+
+  void write(const BoardEntry& entry);
+  // What this rank called; nullopt when it is too old or not called yet.
+  std::optional<BoardEntry> own(uint64_t seq) const;
+  // What `member` is known to have called at `seq`.
+  std::optional<BoardEntry> of(Rank member, uint64_t seq) const;
+  // The number of calls that `member` is known to have made; 0 when nothing is known.
+  uint64_t calls_of(Rank member) const;
+  // Keeps an entry that came by message.
+  void learn(Rank member, const BoardEntry& entry);
+
+  // The first call, among those still on both boards, at which this rank and `member` differ.
+  struct Difference {
+    BoardEntry mine, theirs;
+  };
+  std::optional<Difference> difference(Rank member) const;
+
+  // Byte form for control messages.
+  static std::string encode(uint32_t comm, const BoardEntry& entry);
+  static std::optional<std::pair<uint32_t, BoardEntry>> decode(std::string_view bytes);
+
+ private:
+  static constexpr uint32_t kWords = 6;
+  // An entry is words of 8 bytes: seq + 1 first (0 while it is being written), then the facts, then seq + 1 again.
+  struct Line {
+    std::atomic<uint64_t> word[8];
+  };
+  struct Piece {
+    std::atomic<uint64_t> calls;
+    std::atomic<uint64_t> unused[15];
+    Line line[kKept];
+  };
+
+  const Piece* piece(Rank member) const;
+  static std::optional<BoardEntry> read(const Line& line, uint64_t seq);
+  static std::array<uint64_t, kWords> pack(const BoardEntry& entry);
+  static BoardEntry unpack(const std::array<uint64_t, kWords>& words);
+
+  Rank rank_;
+  std::unique_ptr<SharedArea> area_;
+  std::vector<int> area_index_;
+  std::unique_ptr<Piece> private_piece_;  // where nothing is shared
+  Piece* mine_;
+  std::vector<std::array<BoardEntry, kKept>> learned_;  // by member; seq + 1 == 0 marks nothing
+  std::vector<uint64_t> learned_calls_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,41 @@
+#include "exec/call.h"
+
+#include <fmt/core.h>
+
+namespace rondo {
+namespace {
+
+// The finaliser of splitmix64: every input bit reaches every output bit.
+constexpr uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+uint64_t chain(uint64_t before, const Call& call) {
+  const uint64_t facts = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.dtype) << 8 |
+                         static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.vector_form) << 24 |
+                         static_cast<uint64_t>(call.root) << 32;
+  return mix(before ^ mix(facts ^ mix(call.count ^ (static_cast<uint64_t>(call.choice) << 32))));
+}
+
+std::string describe(const Call& call) {
+  std::string text(name(call.collective));
+  if (call.vector_form) text += "v";
+  text += "(";
+  if (call.collective != Collective::barrier) {
+    if (call.vector_form) {
+      text += fmt::format("counts #{:08x}, {}", static_cast<uint32_t>(call.count), name(call.dtype));
+    } else {
+      text += fmt::format("count {}, {}", call.count, name(call.dtype));
+    }
+    if (reduces(call.collective)) text += fmt::format(", {}", name(call.op));
+    if (rooted(call.collective)) text += fmt::format(", root {}", call.root);
+  }
+  return text + ")";
+}
+
+}  // namespace rondo

@@ -1,0 +1,41 @@
+// A Group is what the executor knows of a communicator: its members, how they are reached, and where its sequence of
+// calls stands. Owned by the communicator, touched by the holder of the progress lease only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "exec/board.h"
+#include "exec/one_shot.h"
+#include "transport/contract.h"
+
+namespace rondo {
+
+struct Member {
+  Rank fabric_rank = 0;          // rank in the job
+  Endpoint* endpoint = nullptr;  // null for this rank itself
+  Transport* transport = nullptr;
+};
+
+struct Group {
+  uint32_t id = 0;
+  uint32_t epoch = 0;
+  Rank rank = 0;
+  std::vector<Member> members;  // by rank in the communicator
+  uint64_t next_seq = 0;        // of collectives
+  uint64_t chain = 0;           // fingerprint of the calls so far
+  uint32_t in_flight = 0;       // collectives started and not complete
+  std::unique_ptr<CallBoard> board;
+  std::unique_ptr<OneShotCells> cells;  // null: not all members share memory
+  Status broken;                        // sticky; the first cause
+
+  uint32_t world() const { return static_cast<uint32_t>(members.size()); }
+};
+
+// Collectives of one communicator that run at the same time; later ones wait for their turn.
+inline constexpr uint32_t kOperationsInFlight = 8;
+
+}  // namespace rondo
