@@ -30,7 +30,7 @@ LEFT_OF = {
     "sched": "base topo",
     "algo": "base topo sched",
     "sim": "base topo sched",
-    "tune": "base topo sched sim",
+    "tune": "base topo sched algo sim",
     "kernels": "base",
     "transport": "base",
     "transports": "base transport kernels",
