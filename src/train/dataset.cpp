@@ -142,6 +142,17 @@ Result<ImageSet> load_set(const std::string& folder, const std::string& prefix, 
   return join_images(std::move(images).value(), std::move(labels).value(), classes, folder + "/" + prefix);
 }
 
+// One image a class, of 7 x 7 squares of random grey: coarse enough to survive pooling.
+std::vector<uint8_t> synthetic_prototypes(Random& random) {
+  std::vector<uint8_t> squares(10 * 7 * 7);
+  for (uint8_t& grey : squares) grey = static_cast<uint8_t>(random.below(256));
+  std::vector<uint8_t> pixels;
+  for (size_t row = 0; row < size_t{10} * 28; ++row) {
+    for (size_t column = 0; column < 28; ++column) pixels.push_back(squares[row / 4 * 7 + column / 4]);
+  }
+  return pixels;
+}
+
 ImageSet synthetic_set(size_t count, const std::vector<uint8_t>& prototypes, Random& random) {
   ImageSet set{.extent = {1, 28, 28}, .count = count};
   const size_t pixels = set.extent.count();
@@ -179,8 +190,7 @@ Result<Dataset> load_fashion_mnist(const std::string& folder) {
 
 Dataset make_synthetic(size_t images, uint64_t seed) {
   Random random(seed);
-  std::vector<uint8_t> prototypes(10 * 28 * 28);
-  for (uint8_t& pixel : prototypes) pixel = static_cast<uint8_t>(random.below(256));
+  const std::vector<uint8_t> prototypes = synthetic_prototypes(random);
   Dataset data{.description = "SYNTHETIC (generated images, no real data set)", .classes = 10};
   data.train = synthetic_set(images, prototypes, random);
   data.test = synthetic_set(std::max<size_t>(images / 5, 1), prototypes, random);
