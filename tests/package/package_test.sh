@@ -36,6 +36,13 @@ export PKG_CONFIG_PATH
 "$cc" -std=c99 -pedantic -Wall -Wextra -Werror "$here/consumer/consumer.c" -o "$work/by_pc" $(pkg-config --cflags --libs rondo)
 LD_LIBRARY_PATH="$libdir" "$work/by_pc"
 
+echo "== the example of the README"
+sed -n '/^```c$/,/^```$/p' "$here/../../README.md" | sed '/^```/d' >"$work/example.c"
+grep -q rondo_init "$work/example.c" || fail "README.md has no C example"
+# shellcheck disable=SC2046
+"$cc" -std=c99 -pedantic -Wall -Wextra -Werror "$work/example.c" -o "$work/example" $(pkg-config --cflags --libs rondo)
+[ "$(LD_LIBRARY_PATH="$libdir" "$work/example")" = "1 ranks, sum 4" ] || fail "the README's example prints something else"
+
 echo "== installed programs find the library by themselves"
 for program in "$work"/prefix/bin/*; do
   [ -x "$program" ] || continue
