@@ -3,5 +3,6 @@ if(TARGET rondo AND NOT RONDO_SANITIZE)
   add_test(NAME package_test
            COMMAND ${CMAKE_CURRENT_LIST_DIR}/package_test.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER}
                    ${CMAKE_CXX_COMPILER})
-  set_tests_properties(package_test PROPERTIES LABELS package TIMEOUT ${kTestSeconds})
+  set_tests_properties(package_test PROPERTIES LABELS package ENVIRONMENT
+                                                   "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
 endif()
