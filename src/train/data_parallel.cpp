@@ -28,7 +28,7 @@ std::vector<Bucket> cut_buckets(size_t count, size_t per_bucket) {
   const size_t step = std::max<size_t>(per_bucket, 1);
   std::vector<Bucket> buckets;
   for (size_t end = count; end > 0;) {
-    const size_t begin = end > step ? end - step : 0;
+    const size_t begin = (end - 1) / step * step;
     buckets.push_back({begin, end});
     end = begin;
   }

@@ -17,8 +17,9 @@ namespace rondo::train {
 
 enum class Overlap { with_backward, after_backward };
 
-// The buckets of `count` gradients, last first: each [begin, end) but the last to be cut has exactly `per_bucket`
-// elements. per_bucket 0 counts as 1.
+// The buckets [begin, end) of `count` gradients, last first. Each begins at a multiple of per_bucket, so that buckets
+// are aligned like the buffer, and the first to start is what is left over, so that it starts early. per_bucket 0
+// counts as 1.
 struct Bucket {
   size_t begin, end;
   bool operator==(const Bucket&) const = default;
