@@ -1,0 +1,210 @@
+// rondo-perf: that its reference is right for any order of summation and notices what is wrong, its small pure parts,
+// and the program itself as ranks of a job.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "command.h"
+#include "kernels/kernels.h"
+#include "perf/measure.h"
+#include "perf/options.h"
+#include "perf/plot.h"
+#include "perf/report.h"
+#include "perf/values.h"
+
+namespace {
+
+using namespace rondo::perf;
+using rondo::test::Outcome;
+using rondo::test::run_command;
+
+constexpr size_t kCount = Values::kPeriod + 500;
+
+using Bytes = std::vector<unsigned char>;
+
+// One two-operand step of a reduction, with its own rounding, as a ring makes it.
+void combine(rondo_dtype dtype, rondo_redop redop, Bytes& into, const Bytes& other, uint32_t divisor) {
+  const void* sources[] = {into.data(), other.data()};
+  const rondo::kernels::ReduceArgs args = {sources, 2, into.data(), nullptr, kCount, divisor};
+  rondo::kernels::reference().reduce[dtype][redop](args);
+}
+
+// All ranks' inputs reduced in a random order, as a chain.
+Bytes reduce_shuffled(Values& values, rondo_dtype dtype, rondo_redop redop, uint32_t world, std::mt19937& random) {
+  std::vector<uint32_t> order(world);
+  for (uint32_t rank = 0; rank < world; ++rank) order[rank] = rank;
+  std::shuffle(order.begin(), order.end(), random);
+  Bytes result(kCount * rondo_dtype_size(dtype));
+  Bytes other = result;
+  values.fill(result.data(), kCount, order[0], 0, 3);
+  for (uint32_t step = 1; step < world; ++step) {
+    values.fill(other.data(), kCount, order[step], 0, 3);
+    combine(dtype, redop, result, other, step + 1 == world ? world : 0);
+  }
+  return result;
+}
+
+Outcome perf(uint32_t ranks, std::vector<std::string> arguments, int limit_ms = 60000) {
+  std::vector<std::string> all = {RONDO_RUN_PROGRAM, "-n", std::to_string(ranks), "--no-prefix", RONDO_PERF_PROGRAM};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return run_command(std::move(all), limit_ms);
+}
+
+}  // namespace
+
+TEST_CASE("the reference is met whatever the order of summation, and one wrong bit is found") {
+  std::mt19937 random(20);
+  for (uint32_t world : {1u, 2u, 3u, 5u, 8u, 33u, 300u}) {
+    for (int type = RONDO_INT8; type <= RONDO_UINT16; ++type) {
+      for (int op = RONDO_SUM; op <= RONDO_BXOR; ++op) {
+        const auto dtype = static_cast<rondo_dtype>(type);
+        const auto redop = static_cast<rondo_redop>(op);
+        if (op >= RONDO_BAND && is_floating(dtype)) continue;
+        // More ranks than there are significant bits for matter to sums of the narrow types alone.
+        const bool narrow_sum =
+            is_floating(dtype) && rondo_dtype_size(dtype) <= 2 && (op == RONDO_SUM || op == RONDO_AVG);
+        if (world == 300 && !narrow_sum) continue;
+        CAPTURE(world, rondo_dtype_name(dtype), rondo_redop_name(redop));
+        Values values(dtype, redop, true, world);
+        Bytes result = reduce_shuffled(values, dtype, redop, world, random);
+        const Expectation whole = {0, kCount, Expectation::kReduced, 0};
+        REQUIRE(values.wrong(result.data(), whole, 3) == 0);
+        result[result.size() / 2] ^= 0x10;
+        REQUIRE(values.wrong(result.data(), whole, 3) == 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("results are not all alike: data of another iteration or place is found to be wrong") {
+  for (int type = RONDO_INT8; type <= RONDO_UINT16; ++type) {
+    for (int op = RONDO_SUM; op <= RONDO_BXOR; ++op) {
+      const auto dtype = static_cast<rondo_dtype>(type);
+      const auto redop = static_cast<rondo_redop>(op);
+      if (op >= RONDO_BAND && is_floating(dtype)) continue;
+      CAPTURE(rondo_dtype_name(dtype), rondo_redop_name(redop));
+      std::mt19937 random(1);
+      Values values(dtype, redop, true, 8);
+      const Bytes result = reduce_shuffled(values, dtype, redop, 8, random);
+      const Expectation whole = {0, kCount, Expectation::kReduced, 0};
+      const Expectation shifted = {0, kCount, Expectation::kReduced, 4096};
+      REQUIRE(values.wrong(result.data(), whole, 4) > kCount / 10);
+      REQUIRE(values.wrong(result.data(), shifted, 3) > kCount / 10);
+    }
+  }
+}
+
+TEST_CASE("floating types are encoded by their definition") {
+  REQUIRE(encode(RONDO_FLOAT16, 1) == 0x3c00);
+  REQUIRE(encode(RONDO_FLOAT16, -2.5) == 0xc100);
+  REQUIRE(encode(RONDO_BFLOAT16, 1) == 0x3f80);
+  REQUIRE(encode(RONDO_FLOAT8_E4M3, 448) == 0x7e);
+  REQUIRE(encode(RONDO_FLOAT8_E4M3, 0x1p-9) == 0x01);
+  REQUIRE(encode(RONDO_FLOAT8_E5M2, -1) == 0xbc);
+  REQUIRE(encode(RONDO_FLOAT32, 1) == 0x3f800000);
+  REQUIRE(encode(RONDO_FLOAT16, 0) == 0);
+  REQUIRE(encode(RONDO_FLOAT16, 1 + 0x1p-11) == 0x3c00);  // halfway, to even
+  REQUIRE(encode(RONDO_FLOAT16, 2 - 0x1p-12) == 0x4000);  // carries into the exponent
+}
+
+TEST_CASE("sizes are read with binary suffixes, and nonsense is refused") {
+  size_t bytes = 0;
+  REQUIRE((parse_bytes("64", bytes) && bytes == 64));
+  REQUIRE((parse_bytes("8K", bytes) && bytes == 8192));
+  REQUIRE((parse_bytes("1.5m", bytes) && bytes == 1572864));
+  REQUIRE((parse_bytes("2GiB", bytes) && bytes == size_t{2} << 30));
+  for (const char* text : {"", "K", "-1", "8X", "1Kb", "nan", "1e30"}) REQUIRE_FALSE(parse_bytes(text, bytes));
+}
+
+TEST_CASE("sizes grow by the factor or the step, and always end") {
+  Options options;
+  options.bytes_first = 0;
+  options.bytes_last = 9;
+  REQUIRE(sizes(options) == std::vector<size_t>{0, 1, 2, 4, 8});
+  options.bytes_first = 4;
+  options.step = 2;
+  REQUIRE(sizes(options) == std::vector<size_t>{4, 6, 8});
+}
+
+TEST_CASE("percentiles are of the nearest rank") {
+  std::vector<int64_t> times;
+  for (int64_t time = 100; time > 0; --time) times.push_back(time * 1000);
+  Timing timing;
+  summarise(times, 1, timing);
+  REQUIRE(timing.p50_us == 50);
+  REQUIRE(timing.p99_us == 99);
+  REQUIRE(timing.min_us == 1);
+  REQUIRE(timing.mean_us == 50.5);
+  summarise({2000}, 2, timing);
+  REQUIRE(timing.p50_us == 1);
+}
+
+TEST_CASE("a plot of nothing and of one point is still a picture") {
+  const Summary summary = {"1.2.3", 2, 2, "shm", "private"};
+  REQUIRE(svg_text(summary, {}).find("</svg>") != std::string::npos);
+  Row row = {{Kind::allreduce, RONDO_FLOAT32, RONDO_SUM, 0, 0, 2, 1024}, "ring", {}, {}};
+  row.out_of_place = {true, 1, 5, 5, 5, 5, 1, 1, 0};
+  const std::string svg = svg_text(summary, {row});
+  REQUIRE(svg.find("allreduce float32 sum") != std::string::npos);
+  REQUIRE(svg.find("nan") == std::string::npos);
+  REQUIRE(svg.find("inf") == std::string::npos);
+}
+
+TEST_CASE("every collective is right on 1 to 5 ranks") {
+  for (uint32_t ranks : {1u, 2u, 3u, 4u, 5u}) {
+    CAPTURE(ranks);
+    const Outcome outcome =
+        perf(ranks, {"all", "-b", "0", "-e", "300K", "-f", "9", "-r", "all", "--verify-only", "-q"});
+    CHECK(outcome.err == "");
+    REQUIRE(outcome.out == "# wrong: 0\n");
+    REQUIRE(outcome.exit_code == 0);
+  }
+}
+
+TEST_CASE("every type and operator is right on 3 ranks, in shared buffers") {
+  const Outcome outcome = perf(3, {"allreduce", "reduce", "reduce_scatter", "-d", "all", "-o", "all", "-b", "100", "-e",
+                                   "70000", "-f", "26", "--alloc", "--verify-only", "-q"});
+  CHECK(outcome.err == "");
+  REQUIRE(outcome.out == "# wrong: 0\n");
+}
+
+TEST_CASE("every collective is right over sockets alone") {
+  const Outcome outcome = perf(3, {"all", "-b", "4", "-e", "100K", "-f", "30", "-t", "tcp", "--verify-only", "-q"});
+  CHECK(outcome.err == "");
+  REQUIRE(outcome.out == "# wrong: 0\n");
+}
+
+TEST_CASE("the files hold what the table shows") {
+  char pattern[] = "/tmp/rondo-perf-test-XXXXXX";
+  REQUIRE(mkdtemp(pattern) != nullptr);
+  const std::string folder = pattern;
+  const Outcome outcome = perf(2, {"allreduce", "-b", "1K", "-e", "4K", "-n", "5", "--json", folder + "/o.json",
+                                   "--csv", folder + "/o.csv", "--plot", folder + "/o.svg"});
+  REQUIRE(outcome.exit_code == 0);
+  const nlohmann::json json = nlohmann::json::parse(std::ifstream(folder + "/o.json"));
+  REQUIRE(json["world"] == 2);
+  REQUIRE(json["rows"].size() == 3);
+  REQUIRE(json["rows"][2]["bytes"] == 4096);
+  REQUIRE(json["rows"][0]["out_of_place"]["iterations"] == 5);
+  std::ifstream csv(folder + "/o.csv");
+  size_t lines = 0;
+  for (std::string line; std::getline(csv, line);) ++lines;
+  REQUIRE(lines == 1 + 3 * 2);
+  REQUIRE(std::filesystem::file_size(folder + "/o.svg") > 1000);
+  REQUIRE(outcome.out.find("# wrong: 0\n") != std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("wrong arguments and an unknown algorithm end with 2 and say why") {
+  REQUIRE(run_command({RONDO_PERF_PROGRAM, "allbroken"}).exit_code == 2);
+  REQUIRE(run_command({RONDO_PERF_PROGRAM, "-d", "float31"}).err.find("'float31'") != std::string::npos);
+  REQUIRE(run_command({RONDO_PERF_PROGRAM, "-b", "1K", "-e", "8"}).exit_code == 2);
+  const Outcome outcome = perf(2, {"-a", "teleport", "-e", "8"});
+  REQUIRE(outcome.exit_code == 2);
+  REQUIRE(outcome.err.find("teleport") != std::string::npos);
+}
