@@ -42,6 +42,8 @@ class CallBoard {
   std::optional<BoardEntry> of(Rank member, uint64_t seq) const;
   // The number of calls that `member` is known to have made; 0 when nothing is known.
   uint64_t calls_of(Rank member) const;
+  // Whether the member's piece is in shared memory; else its entries come by message.
+  bool shares(Rank member) const { return area_ != nullptr && area_index_[member] >= 0; }
   // Keeps an entry that came by message.
   void learn(Rank member, const BoardEntry& entry);
 

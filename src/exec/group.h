@@ -2,6 +2,7 @@
 // calls stands. Owned by the communicator, touched by the holder of the progress lease only.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -31,6 +32,7 @@ struct Group {
   std::unique_ptr<CallBoard> board;
   std::unique_ptr<OneShotCells> cells;  // null: not all members share memory
   Status broken;                        // sticky; the first cause
+  std::atomic<int32_t> health{0};       // its code, for readers without the lease
 
   uint32_t world() const { return static_cast<uint32_t>(members.size()); }
 };

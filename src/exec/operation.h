@@ -89,6 +89,7 @@ class Operation {
   uint32_t sends_pending = 0;  // sends that read the user's memory
   bool started = false;
   bool linked = false;  // in the executor's list
+  bool deferred = false;  // waited for by group_end
   Status error;         // set while driving; ends the group
   std::optional<Rank>
       suspect;  // a member whose message shows another call: nothing moves until the boards have been read

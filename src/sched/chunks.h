@@ -37,7 +37,7 @@ struct Layout {
   std::span<const size_t> displs = {};  // as many as counts
 
   Range chunk(uint32_t index) const {
-    if (blocks == 1) return part(count, chunks, index);
+    if (blocks == 1 && counts.empty()) return part(count, chunks, index);
     const uint32_t per_block = chunks / blocks;
     const uint32_t block = index / per_block;
     const Range inside = part(block_count(block), per_block, index % per_block);

@@ -1,0 +1,171 @@
+#include "tune/choose.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+namespace rondo {
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::string names_of(Collective collective) {
+  std::string names;
+  for (const Algorithm& algorithm : algorithms())
+    if (algorithm.collective == collective) names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
+  return names;
+}
+
+bool known(std::string_view name) {
+  return std::any_of(algorithms().begin(), algorithms().end(), [&](const Algorithm& a) { return a.name == name; });
+}
+
+// In order of preference for the call; the first that exists and is allowed runs.
+std::vector<std::string_view> preferred(Collective collective, size_t bytes, const CommFacts& facts) {
+  const bool shared = facts.one_memory;
+  switch (collective) {
+    case Collective::allreduce:
+      if (shared && bytes <= kOneShotBytes) return {"oneshot", "direct"};
+      if (shared) return {"direct", "ring"};
+      if (bytes <= (32u << 10)) return {"recursive_doubling", "direct"};
+      if (bytes <= (512u << 10)) return {"halving_doubling", "direct"};
+      return {"ring", "direct"};
+    case Collective::reduce:
+      if (shared && bytes <= (64u << 10)) return {"direct", "binomial"};
+      return bytes <= (64u << 10) ? std::vector<std::string_view>{"binomial"} : std::vector<std::string_view>{"ring"};
+    case Collective::broadcast:
+      if (shared) return {"flat", "binomial"};
+      return bytes <= (64u << 10) || facts.world <= 2 ? std::vector<std::string_view>{"binomial"}
+                                                      : std::vector<std::string_view>{"chain", "binomial"};
+    case Collective::allgather:
+      if (shared) return {"direct", "ring"};
+      return bytes <= (8u << 10) ? std::vector<std::string_view>{"bruck", "ring"}
+                                 : std::vector<std::string_view>{"ring"};
+    case Collective::reduce_scatter:
+      return shared || bytes <= (16u << 10) ? std::vector<std::string_view>{"direct", "ring"}
+                                            : std::vector<std::string_view>{"ring", "direct"};
+    case Collective::alltoall:
+      return {"pairwise"};
+    case Collective::gather:
+    case Collective::scatter:
+      return shared ? std::vector<std::string_view>{"linear"} : std::vector<std::string_view>{"binomial", "linear"};
+    case Collective::barrier:
+      return {shared ? "flat" : "dissemination", "dissemination"};
+  }
+  return {};
+}
+
+// Why an algorithm cannot run the call, or "" when it can.
+std::string_view obstacle(const Algorithm& algorithm, size_t bytes, const CommFacts& facts, const AlgorithmSpec& spec) {
+  if (!spec.allows(algorithm)) return "not allowed";
+  if (facts.determinism >= 2 && algorithm.order == SumOrder::own) return "its summation order is not the canonical one";
+  if (algorithm.generate != nullptr) return "";
+  if (!facts.cells) return "needs memory that all ranks share";
+  if (bytes > kOneShotBytes) return "takes at most 1024 bytes";
+  return "";
+}
+
+Choice with_plan(const Algorithm& algorithm, const CommFacts& facts, std::string_view why) {
+  Choice choice{.algorithm = &algorithm, .why = why};
+  if (algorithm.name == "tree") choice.lanes = 2;
+  choice.piece_bytes = facts.piece_bytes != 0 ? facts.piece_bytes : facts.one_memory ? (64u << 10) : (256u << 10);
+  choice.piece_bytes = std::max<size_t>(std::min(choice.piece_bytes, facts.message_bytes), 8);
+  choice.window = facts.window != 0 ? facts.window : facts.one_memory && facts.world > 2 ? 4 : 8;
+  return choice;
+}
+
+}  // namespace
+
+Result<AlgorithmSpec> AlgorithmSpec::parse(std::string_view text) {
+  AlgorithmSpec spec;
+  spec.text_ = text;
+  if (text.empty()) return spec;
+  for (std::string_view part : split(text, ';')) {
+    if (part.empty()) continue;
+    Clause clause;
+    const size_t colon = part.find(':');
+    if (colon == std::string_view::npos) {
+      clause.every = true;
+    } else {
+      const auto collective = collective_named(part.substr(0, colon));
+      if (!collective)
+        return fail(Code::invalid,
+                    "algorithm '{}': '{}' is no collective; expected ring, or allreduce:tree;broadcast:^chain", text,
+                    part.substr(0, colon));
+      clause.collective = *collective;
+      part.remove_prefix(colon + 1);
+    }
+    if (part.starts_with('^')) {
+      clause.exclude = true;
+      part.remove_prefix(1);
+    }
+    for (const std::string_view name : split(part, ',')) {
+      const bool fits = clause.every ? known(name) : find_algorithm(clause.collective, name) != nullptr;
+      if (!fits)
+        return fail(Code::invalid, "algorithm '{}': '{}' is unknown; {} has: {}", text, name,
+                    rondo::name(clause.every ? Collective::allreduce : clause.collective),
+                    names_of(clause.every ? Collective::allreduce : clause.collective));
+      clause.names.emplace_back(name);
+    }
+    spec.clauses_.push_back(std::move(clause));
+  }
+  return spec;
+}
+
+// A clause without a collective speaks of those collectives that have an algorithm it names.
+const AlgorithmSpec::Clause* AlgorithmSpec::clause(Collective collective) const {
+  for (const Clause& clause : clauses_)
+    if (!clause.every && clause.collective == collective) return &clause;
+  for (const Clause& clause : clauses_) {
+    if (!clause.every) continue;
+    for (const std::string& name : clause.names)
+      if (find_algorithm(collective, name) != nullptr) return &clause;
+  }
+  return nullptr;
+}
+
+bool AlgorithmSpec::restricts(Collective collective) const { return clause(collective) != nullptr; }
+
+bool AlgorithmSpec::allows(const Algorithm& algorithm) const {
+  const Clause* said = clause(algorithm.collective);
+  if (said == nullptr) return true;
+  const bool named = std::find(said->names.begin(), said->names.end(), algorithm.name) != said->names.end();
+  return named != said->exclude;
+}
+
+uint32_t Choice::hash() const {
+  uint64_t hash = 0xcbf29ce484222325u;
+  auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3u; };
+  for (const char c : algorithm->name) add(static_cast<uint8_t>(c));
+  add(lanes);
+  add(piece_bytes);
+  return static_cast<uint32_t>(hash ^ hash >> 32);
+}
+
+Result<Choice> choose(Collective collective, size_t bytes, const CommFacts& facts, const AlgorithmSpec& spec) {
+  for (const std::string_view name : preferred(collective, bytes, facts)) {
+    const Algorithm* algorithm = find_algorithm(collective, name);
+    if (algorithm != nullptr && obstacle(*algorithm, bytes, facts, spec).empty())
+      return with_plan(*algorithm, facts,
+                       spec.restricts(collective) ? "allowed by the given spec" : "the default for this size");
+  }
+  std::string reasons;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != collective) continue;
+    const std::string_view why_not = obstacle(algorithm, bytes, facts, spec);
+    if (why_not.empty()) return with_plan(algorithm, facts, "the only one that is allowed");
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", algorithm.name, why_not);
+  }
+  return fail(Code::unsupported, "no algorithm can run {} of {} bytes with algorithm '{}' and determinism A{} ({})",
+              name(collective), bytes, spec.text(), facts.determinism, reasons);
+}
+
+}  // namespace rondo
