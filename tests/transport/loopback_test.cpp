@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "conformance.h"
+
 using namespace rondo;
 
 namespace {
@@ -16,7 +18,22 @@ Endpoint& join(LoopbackWorld& world, Rank from, Rank to) {
   return *world.transport(from).endpoint(to);
 }
 
+conformance::Factory factory(const LoopbackOptions& options) {
+  return [options](uint32_t ranks) {
+    auto loopback = std::make_shared<LoopbackWorld>(ranks, options);
+    conformance::World world;
+    for (Rank rank = 0; rank < ranks; ++rank) world.transports.push_back(loopback->take(rank));
+    world.kill = [loopback](Rank rank) { loopback->kill(rank); };
+    connect_all(world);
+    return world;
+  };
+}
+
 }  // namespace
+
+TEST_CASE("conformance: loopback, like shared memory") { conformance::run(factory(LoopbackOptions::like_shm())); }
+
+TEST_CASE("conformance: loopback, like a socket") { conformance::run(factory(LoopbackOptions::like_tcp())); }
 
 TEST_CASE("loopback: a slot comes back to its owner after the last of its readers") {
   LoopbackOptions options = LoopbackOptions::like_shm();

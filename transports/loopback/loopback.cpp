@@ -40,6 +40,7 @@ class LoopbackEndpoint final : public Endpoint {
   void release(const Message& message) override;
   bool expose(const StreamKey& key, std::byte* memory, size_t bytes) override;
   bool withdraw(const StreamKey& key) override;
+  void detach(Token token) override;
   bool peek_user(uint32_t comm, Frame* frame) override;
   const Status& status() const override { return status_; }
 
@@ -202,6 +203,12 @@ bool LoopbackEndpoint::withdraw(const StreamKey& key) {
   const std::lock_guard lock(state_->mutex);
   std::erase_if(exposed_, [&](const Exposure& exposure) { return exposure.key == key; });
   return true;
+}
+
+void LoopbackEndpoint::detach(Token token) {
+  const std::lock_guard lock(state_->mutex);
+  for (Wire& wire : state_->link(rank_, peer_).ring)
+    if (wire.pending && wire.token == token) state_->detach(rank_, wire);
 }
 
 bool LoopbackEndpoint::peek_user(uint32_t comm, Frame* frame) {

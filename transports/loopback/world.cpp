@@ -50,6 +50,15 @@ void State::drop(Rank from, Rank to) {
   link(from, to).ring.clear();
 }
 
+void State::detach(Rank from, Wire& wire) {
+  wire.copy = make_memory(wire.frame.bytes);
+  RONDO_CHECK(wire.copy);
+  if (wire.frame.bytes > 0) std::memcpy(wire.copy.get(), wire.data, wire.frame.bytes);
+  wire.data = wire.copy.get();
+  wire.pending = false;
+  members[from].completions.push_back({wire.token});
+}
+
 void State::end(Rank rank, Life how) {
   if (members[rank].life != Life::alive) return;
   members[rank].life = how;
@@ -67,15 +76,8 @@ void State::end(Rank rank, Life how) {
         out.pop_back();
       }
     }
-    for (Wire& wire : out) {
-      if (!wire.pending) continue;
-      wire.copy = make_memory(wire.frame.bytes);
-      RONDO_CHECK(wire.copy);
-      std::memcpy(wire.copy.get(), wire.data, wire.frame.bytes);
-      wire.data = wire.copy.get();
-      wire.pending = false;
-      members[rank].completions.push_back({wire.token});
-    }
+    for (Wire& wire : out)
+      if (wire.pending) detach(rank, wire);
     wake(peer);
   }
   wake(rank);

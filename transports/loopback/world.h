@@ -70,6 +70,8 @@ struct State {
   void release_slot(Rank owner, uint32_t slot);
   // Drops what stands in a ring, giving back slots and completing pending sends.
   void drop(Rank from, Rank to);
+  // Makes a pending message independent of its sender's memory and completes it.
+  void detach(Rank from, Wire& wire);
   // `rank` ends: nothing more comes from it, nothing is read by it.
   void end(Rank rank, Life how);
 
