@@ -1,0 +1,49 @@
+// Areas: the pieces of shared areas that this rank owns, in its segment, and the look-up of the peers' pieces in
+// theirs. Lease holder only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "transport/contract.h"
+#include "transports/shm/segment.h"
+
+namespace rondo::shm {
+
+// Hands out pieces of the own segment and announces them in its directory.
+class AreaAllocator {
+ public:
+  explicit AreaAllocator(std::shared_ptr<Segment> own);
+
+  struct Piece {
+    uint64_t id = 0;
+    uint64_t instance = 0;  // how often this id had been shared before
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    uint32_t entry = 0;
+  };
+  Result<Piece> open(uint64_t id, size_t bytes);
+  void close(const Piece& piece);
+  const std::shared_ptr<Segment>& segment() const { return own_; }
+
+ private:
+  struct Hole {
+    uint64_t offset, bytes;
+  };
+  Result<uint64_t> place(uint64_t bytes);
+  void write(const Piece& piece, AreaState state);
+
+  std::shared_ptr<Segment> own_;
+  uint64_t used_ = 0;        // of the areas' room; what lies beyond has never been used
+  std::vector<Hole> holes_;  // closed pieces, oldest first: used again only when nothing fresh is left
+  std::vector<uint32_t> free_entries_;
+  std::map<uint64_t, uint64_t> instances_;
+};
+
+// One area: the own piece and the peers'. `segments[i]` is member i's segment, null for this rank itself.
+std::unique_ptr<SharedArea> make_area(std::shared_ptr<AreaAllocator> allocator, const AreaAllocator::Piece& piece,
+                                      std::vector<std::shared_ptr<Segment>> segments);
+
+}  // namespace rondo::shm

@@ -1,0 +1,236 @@
+#include "transports/shm/shm.h"
+
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/mesh.h"
+#include "transports/shm/areas.h"
+#include "transports/shm/endpoint.h"
+#include "transports/shm/exchange.h"
+
+namespace rondo {
+namespace {
+
+using namespace shm;  // NOLINT: this file is the face of that namespace
+
+constexpr uint32_t kLookAtSocketsEvery =
+    1024;  // progress() calls; death is the control plane's to find, this is a reserve
+
+// What two ranks must have in common to reach each other's abstract sockets and map each other's memory.
+std::string host_proof() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::getline(file, boot);
+  char link[64] = {};
+  const ssize_t length = readlink("/proc/self/ns/net", link, sizeof link - 1);
+  return fmt::format("{} {} {}", boot, std::string(link, length > 0 ? static_cast<size_t>(length) : 0), geteuid());
+}
+
+class ShmTransport final : public Transport {
+ public:
+  ShmTransport(const ShmOptions& options, std::unique_ptr<Listener> listener, std::shared_ptr<Segment> own,
+               UniqueFd memfd, UniqueFd epoll)
+      : options_(options),
+        listener_(std::move(listener)),
+        own_(std::move(own)),
+        memfd_(std::move(memfd)),
+        epoll_(std::move(epoll)),
+        host_(host_proof()),
+        pool_(*own_),
+        areas_(std::make_shared<AreaAllocator>(own_)),
+        endpoints_(options.identity.world),
+        caps_{.lend = true,
+              .slots = true,
+              .multicast = true,
+              .expose = false,
+              .inject_bytes = kInlineBytes,
+              .message_bytes = options.slot_bytes} {}
+  ~ShmTransport() override;
+
+  std::string_view name() const override { return "shm"; }
+  const Caps& caps() const override { return caps_; }
+  std::string address() const override { return host_ + "\n" + listener_->address(); }
+  Status reaches(std::string_view address) const override;
+  Status connect(std::span<const Peer> peers, Deadline deadline) override;
+  Endpoint* endpoint(Rank rank) override { return rank < endpoints_.size() ? endpoints_[rank].get() : nullptr; }
+
+  bool progress(std::vector<Completion>& completions) override;
+  int wait_fd() const override { return epoll_.get(); }
+  bool arm() override;
+  void disarm() override;
+
+  Slot reserve(size_t bytes, uint32_t readers) override;
+  void cancel(const Slot& slot) override { pool_.cancel(static_cast<uint32_t>(slot.handle)); }
+  Result<std::unique_ptr<SharedArea>> share(uint64_t id, std::span<const Rank> members, size_t bytes) override;
+  Result<void*> alloc(size_t bytes) override;
+  Status free(void* memory) override;
+
+ private:
+  void look_at_sockets();
+
+  ShmOptions options_;
+  std::unique_ptr<Listener> listener_;
+  std::shared_ptr<Segment> own_;
+  UniqueFd memfd_;  // until connect() has passed it on
+  UniqueFd epoll_;
+  std::string host_;
+  SlotPool pool_;
+  std::shared_ptr<AreaAllocator> areas_;
+  std::vector<std::unique_ptr<ShmEndpoint>> endpoints_;  // by rank
+  std::vector<ShmEndpoint*> connected_;
+  Caps caps_;
+  uint32_t sleep_ = 0;  // the value of the own `sleeping` word
+  uint32_t calls_ = 0;
+  std::map<void*, Mapping> allocated_;
+};
+
+Status ShmTransport::reaches(std::string_view address) const {
+  const std::string_view theirs = address.substr(0, address.find('\n'));
+  if (theirs == host_) return {};
+  return fail(Code::unsupported, "shm: the peer is on '{}', this rank on '{}' (boot, network namespace, user)", theirs,
+              host_);
+}
+
+Status ShmTransport::connect(std::span<const Peer> peers, Deadline deadline) {
+  std::vector<std::string> addresses(options_.identity.world);
+  for (const Peer& peer : peers) {
+    RONDO_TRY(reaches(peer.address));
+    addresses[peer.rank] = peer.address.substr(peer.address.find('\n') + 1);
+  }
+  auto mesh = connect_mesh({.identity = options_.identity, .purpose = "shm", .streams = 1, .deadline = deadline},
+                           *listener_, addresses);
+  if (!mesh.ok()) return mesh.status();
+  auto links = exchange_segments(std::move(mesh).value(), *own_, memfd_.get(), deadline);
+  if (!links.ok()) return links.status();
+  memfd_.reset();
+  for (Link& link : *links) {
+    epoll_event event{.events = EPOLLIN | EPOLLRDHUP, .data = {.u32 = link.rank}};
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link.socket.get(), &event) != 0)
+      return system_error(errno, "shm: epoll_ctl");
+    const Rank rank = link.rank;
+    endpoints_[rank] = std::make_unique<ShmEndpoint>(std::move(link), *own_, pool_);
+    connected_.push_back(endpoints_[rank].get());
+  }
+  return {};
+}
+
+void ShmTransport::look_at_sockets() {
+  epoll_event events[32];
+  const int count = epoll_wait(epoll_.get(), events, 32, 0);
+  for (int i = 0; i < count; ++i) {
+    ShmEndpoint& endpoint = *endpoints_[events[i].data.u32];
+    endpoint.read_socket();
+    if (!endpoint.gone()) continue;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, endpoint.socket(), nullptr);  // it would be readable for ever
+  }
+}
+
+bool ShmTransport::progress(std::vector<Completion>&) {
+  bool any = false;
+  for (ShmEndpoint* endpoint : connected_) any |= endpoint->progress();
+  if (pool_.starving()) any |= pool_.reclaim();
+  if (++calls_ % kLookAtSocketsEvery == 0) look_at_sockets();
+  return any;
+}
+
+bool ShmTransport::arm() {
+  if ((sleep_ & 1) == 0) ++sleep_;
+  // seq_cst: pairs with the load in Bell::ring_if_asleep(): a peer that published before it is seen below, one that
+  // publishes after it sees this rank asleep and rings.
+  own_->header().sleeping.value.store(sleep_, std::memory_order_seq_cst);
+  bool any = false;
+  for (ShmEndpoint* endpoint : connected_) any |= endpoint->look_before_sleep();
+  if (pool_.starving() && pool_.released()) any = true;
+  if (any) disarm();
+  return !any;
+}
+
+void ShmTransport::disarm() {
+  if ((sleep_ & 1) == 0) return;
+  ++sleep_;
+  // Relaxed: a peer that still sees the old value rings once too often.
+  own_->header().sleeping.value.store(sleep_, std::memory_order_relaxed);
+  look_at_sockets();
+}
+
+Slot ShmTransport::reserve(size_t bytes, uint32_t readers) {
+  RONDO_CHECK(bytes <= options_.slot_bytes && readers >= 1);
+  const int32_t slot = pool_.take(readers);
+  if (slot < 0) return {};
+  return {own_->slot(static_cast<uint32_t>(slot)), options_.slot_bytes, static_cast<uint64_t>(slot)};
+}
+
+Result<std::unique_ptr<SharedArea>> ShmTransport::share(uint64_t id, std::span<const Rank> members, size_t bytes) {
+  std::vector<std::shared_ptr<Segment>> segments;
+  for (const Rank rank : members) {
+    if (rank == options_.identity.rank) {
+      segments.push_back(nullptr);
+    } else if (rank < endpoints_.size() && endpoints_[rank] != nullptr) {
+      segments.push_back(endpoints_[rank]->segment());
+    } else {
+      return fail(Code::unsupported, "shm: rank {} is not connected, so that no memory is shared with it", rank);
+    }
+  }
+  auto piece = areas_->open(id, bytes);
+  if (!piece.ok()) return piece.status();
+  return make_area(areas_, piece.value(), std::move(segments));
+}
+
+Result<void*> ShmTransport::alloc(size_t bytes) {
+  const size_t rounded = (std::max<size_t>(bytes, 1) + 4095) / 4096 * 4096;
+  if (rounded < bytes) return fail(Code::no_memory, "shm: {} bytes are more than memory can hold", bytes);
+  auto fd = make_memfd("rondo-alloc", rounded);
+  if (!fd.ok()) return fd.status();
+  void* base = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, fd->get(), 0);
+  if (base == MAP_FAILED) return system_error(errno, fmt::format("shm: mmap of {} bytes", rounded));
+  allocated_.emplace(base, Mapping(static_cast<std::byte*>(base), rounded));
+  return base;
+}
+
+Status ShmTransport::free(void* memory) {
+  if (allocated_.erase(memory) == 1) return {};
+  return fail(Code::invalid, "free: {} is not the start of an allocation", memory);
+}
+
+ShmTransport::~ShmTransport() {
+  // What was accepted is delivered, or the peer is gone, or time is up.
+  const Deadline deadline = Deadline::after_ms(options_.linger_ms);
+  std::vector<Completion> none;
+  const auto unsent = [&] {
+    return std::any_of(connected_.begin(), connected_.end(), [](const ShmEndpoint* e) { return e->unsent(); });
+  };
+  while (unsent() && !deadline.passed()) {
+    if (progress(none) || !arm()) continue;
+    epoll_event event;
+    epoll_wait(epoll_.get(), &event, 1, deadline.poll_ms(20));
+    disarm();
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> make_shm(const ShmOptions& options) {
+  if (options.slot_bytes < kInlineBytes)
+    return fail(Code::invalid, "shm: slots of {} bytes, expected at least {}", options.slot_bytes, kInlineBytes);
+  auto listener = Listener::unix_abstract();
+  if (!listener.ok()) return listener.status();
+  auto geometry = plan(options.segment_bytes, options.slot_bytes, std::max(options.identity.world, 2u) - 1);
+  if (!geometry.ok()) return geometry.status();
+  UniqueFd memfd;
+  auto own = Segment::create(options.identity.rank, geometry.value(), &memfd);
+  if (!own.ok()) return own.status();
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return system_error(errno, "shm: epoll_create1");
+  return std::unique_ptr<Transport>(std::make_unique<ShmTransport>(
+      options, std::move(listener).value(), std::move(own).value(), std::move(memfd), std::move(epoll)));
+}
+
+}  // namespace rondo
