@@ -198,6 +198,19 @@ TEST_CASE("signals reach every rank, and their exit codes count") {
   }
 }
 
+TEST_CASE("a second interrupt kills ranks that ignore the first, without the grace time") {
+  Command command(
+      launcher({"-n", "2", "--grace", "600", "sh", "-c", "trap '' INT; echo ready; while :; do sleep 0.05; done"}));
+  REQUIRE(command.wait_for_output("[0] ready"));
+  REQUIRE(command.wait_for_output("[1] ready"));
+  kill(command.pid(), SIGINT);
+  kill(command.pid(), SIGTERM);
+  const Outcome outcome = command.finish();
+  REQUIRE_FALSE(outcome.expired);
+  REQUIRE(outcome.exit_code > 128);
+  REQUIRE(outcome.err.find("after an earlier signal: killing rank") != std::string::npos);
+}
+
 TEST_CASE("killing the launcher leaves neither ranks nor their children") {
   Command command(launcher({"-n", "2", "sh", "-c", "sleep 60 & echo pid $$ child $!; wait"}));
   REQUIRE(command.wait_for_output("[0] pid"));
@@ -261,6 +274,12 @@ TEST_CASE("a reader that leaves ends the ranks by SIGPIPE, as without a launcher
   const Outcome outcome = run_command({"/bin/bash", "-c", program + " -n 2 yes | head -n 1; exit ${PIPESTATUS[0]}"});
   REQUIRE_FALSE(outcome.expired);
   REQUIRE(outcome.exit_code == 128 + SIGPIPE);
+}
+
+TEST_CASE("nothing is lost on the way to a slow reader") {
+  const std::string program = RONDO_RUN_PROGRAM;
+  const Outcome outcome = run_command({"/bin/bash", "-c", program + " -n 2 seq 200000 | (sleep 0.3; wc -l)"});
+  REQUIRE(outcome.out == "400000\n");
 }
 
 TEST_CASE("cpu lists are read as the kernel writes them, and bad text ends the list") {

@@ -168,7 +168,7 @@ void Job::forward(int number) {
   signal_running(number);
   if (!ends_the_job(number)) return;
   if (++interrupts_ > 1) {
-    say(fmt::format("{} again: killing {}", signal_name(number), running_ranks()));
+    say(fmt::format("{} after an earlier signal: killing {}", signal_name(number), running_ranks()));
     phase_ = Phase::terminating;
     deadline_ = Clock::now();
     return;
