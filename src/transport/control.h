@@ -1,5 +1,5 @@
-// The control plane: one small socket to every other rank (Unix on one host, TCP between hosts) that carries what is not
-// data: farewells, aborts, call boards; and the failure detector, which is the kernel's word (EOF, pidfd).
+// The control plane: one small socket to every other rank (Unix on one host, TCP between hosts) that carries what is
+// not data: farewells, aborts, call boards; and the failure detector, which is the kernel's word (EOF, pidfd).
 // Progress-lease holder only, except shout(), which any thread may call.
 #pragma once
 
@@ -35,8 +35,10 @@ struct ControlMessage {
 class ControlPlane {
  public:
   // Takes over the links of a mesh made with purpose "control". pids[r] is the process of rank r where it runs on this
-  // host and is not this process, else 0: watched by pidfd besides the socket.
-  static Result<std::unique_ptr<ControlPlane>> create(Rank rank, std::vector<MeshLink> links, std::span<const pid_t> pids);
+  // host and is not this process, else 0: watched by pidfd besides the socket. A TCP peer that has answered nothing for
+  // liveness_ms (0: no limit) counts as lost.
+  static Result<std::unique_ptr<ControlPlane>> create(Rank rank, std::vector<MeshLink> links,
+                                                      std::span<const pid_t> pids, int64_t liveness_ms = 5000);
   virtual ~ControlPlane() = default;
 
   // Queues a message to a peer; sends what fits now, the rest in progress(). Messages to a lost peer vanish.
@@ -44,7 +46,8 @@ class ControlPlane {
   // To all peers, from any thread, without allocation beyond the message and without waiting: the abort path. A peer
   // whose socket is full gets it from progress() later.
   virtual void shout(const ControlMessage& message) = 0;
-  // Appends what has arrived, `lost` included (once a peer, and never after its goodbye). Returns whether anything came.
+  // Appends what has arrived, `lost` included (once a peer, and never after its goodbye). Returns whether anything
+  // came.
   virtual bool progress(std::vector<ControlMessage>& messages) = 0;
   // Readable when progress() has something to do.
   virtual int wait_fd() const = 0;
