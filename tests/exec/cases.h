@@ -48,15 +48,14 @@ class GuardedBuffer {
 
 // Small whole numbers, which every type holds exactly; products and sums of few stay exact where the order varies.
 inline void fill(std::byte* data, size_t count, DType dtype, RedOp op, uint64_t seed, Rank rank) {
-  std::mt19937_64 random(seed * 1000003 + rank);
-  std::vector<double> values(count);
-  for (double& value : values)
-    value = op == RedOp::prod ? static_cast<double>(random() % 2 + (random() % 8 == 0 ? 1 : 0))
-                              : static_cast<double>(random() % 4);
+  uint64_t state = seed * 1000003 + rank * 7919 + 1;
+  const bool narrow = size_of(dtype) == 1 && info(dtype).floating && op != RedOp::prod;
   for (size_t i = 0; i < count; ++i) {
-    const bool narrow = size_of(dtype) == 1 && info(dtype).floating && op != RedOp::prod;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const uint32_t random = static_cast<uint32_t>(state >> 40);
+    double v = op == RedOp::prod ? random % 2 + (random % 64 < 8 ? 1 : 0) : random % 4;
     // E5M2 holds whole numbers up to 8 exactly.
-    const double v = narrow ? (rank < 8 && values[i] > 1 ? 1 : 0) : values[i];
+    if (narrow) v = rank < 8 && v > 1 ? 1 : 0;
     std::byte* at = data + i * size_of(dtype);
     const auto put = [&](auto value) { std::memcpy(at, &value, sizeof value); };
     switch (dtype) {
