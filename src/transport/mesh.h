@@ -33,6 +33,7 @@ class Listener {
 
   Listener(UniqueFd fd, std::string address) : fd_(std::move(fd)), address_(std::move(address)) {}
   int fd() const { return fd_.get(); }
+  UniqueFd take_fd() { return std::move(fd_); }
   const std::string& address() const { return address_; }  // "tcp:127.0.0.1:4001", "tcp:[::1]:4001", "unix:NAME"
 
  private:
