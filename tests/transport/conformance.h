@@ -160,7 +160,7 @@ class Rig {
     if (world_.kill) {
       world_.kill(rank);
     } else {
-      close(rank);
+      world_.transports[rank].reset();
     }
   }
   // Destroys a rank's transport, which may wait for its peers, while the others progress.
