@@ -1,0 +1,176 @@
+// The collectives and point-to-point calls of rondo.h: checks of the C arguments, no logic.
+#include "capi/face.h"
+
+using namespace rondo;        // NOLINT: the C face speaks the internal vocabulary
+using namespace rondo::capi;  // NOLINT
+
+namespace {
+
+// Hands a started operation to the caller, or, for a blocking call, its verdict.
+Status deliver(rondo_comm* comm, OperationRef operation, rondo_op** op) {
+  if (op == nullptr) return operation->deferred ? Status() : operation->status();
+  *op = new rondo_op{std::move(operation), comm->communicator->fabric().weak_from_this()};
+  return {};
+}
+
+struct Types {
+  rondo_dtype dtype = RONDO_UINT8;
+  rondo_redop redop = RONDO_SUM;
+};
+
+rondo_status start(rondo_comm* comm, Request request, Types types, rondo_op** op) {
+  if (op != nullptr) *op = nullptr;
+  return guard(comm, [&]() -> Status {
+    RONDO_TRY(need(comm));
+    const auto dtype = dtype_of(types.dtype);
+    if (!dtype.ok()) return dtype.status();
+    const auto redop = redop_of(types.redop);
+    if (!redop.ok()) return redop.status();
+    request.dtype = dtype.value();
+    request.op = redop.value();
+    auto started = comm->communicator->collective(request, op == nullptr ? Block::yes : Block::no);
+    if (!started.ok()) return started.status();
+    return deliver(comm, std::move(started).value(), op);
+  });
+}
+
+rondo_status move(rondo_comm* comm, Communicator::Transfer transfer, rondo_dtype type, rondo_op** op) {
+  if (op != nullptr) *op = nullptr;
+  return guard(comm, [&]() -> Status {
+    RONDO_TRY(need(comm));
+    const auto dtype = dtype_of(type);
+    if (!dtype.ok()) return dtype.status();
+    transfer.dtype = dtype.value();
+    auto started = comm->communicator->transfer(transfer, op == nullptr ? Block::yes : Block::no);
+    if (!started.ok()) return started.status();
+    return deliver(comm, std::move(started).value(), op);
+  });
+}
+
+}  // namespace
+
+rondo_status rondo_allreduce(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype,
+                             rondo_redop redop, rondo_op** op) {
+  return start(comm, {.collective = Collective::allreduce, .input = in, .output = out, .count = count}, {dtype, redop},
+               op);
+}
+
+rondo_status rondo_reduce(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype,
+                          rondo_redop redop, int32_t root, rondo_op** op) {
+  return start(comm, {.collective = Collective::reduce, .input = in, .output = out, .count = count, .root = root},
+               {dtype, redop}, op);
+}
+
+rondo_status rondo_broadcast(rondo_comm* comm, void* buf, size_t count, rondo_dtype dtype, int32_t root,
+                             rondo_op** op) {
+  return start(comm, {.collective = Collective::broadcast, .input = buf, .output = buf, .count = count, .root = root},
+               {dtype}, op);
+}
+
+rondo_status rondo_allgather(rondo_comm* comm, const void* in, void* out, size_t count_per_rank, rondo_dtype dtype,
+                             rondo_op** op) {
+  return start(comm, {.collective = Collective::allgather, .input = in, .output = out, .count = count_per_rank},
+               {dtype}, op);
+}
+
+rondo_status rondo_allgatherv(rondo_comm* comm, const void* in, size_t in_count, void* out, const size_t* counts,
+                              const size_t* displs, rondo_dtype dtype, rondo_op** op) {
+  return start(comm,
+               {.collective = Collective::allgather,
+                .input = in,
+                .output = out,
+                .count = in_count,
+                .vector_form = true,
+                .output_counts = counts,
+                .output_displs = displs},
+               {dtype}, op);
+}
+
+rondo_status rondo_reduce_scatter(rondo_comm* comm, const void* in, void* out, size_t out_count, rondo_dtype dtype,
+                                  rondo_redop redop, rondo_op** op) {
+  return start(comm, {.collective = Collective::reduce_scatter, .input = in, .output = out, .count = out_count},
+               {dtype, redop}, op);
+}
+
+rondo_status rondo_reduce_scatterv(rondo_comm* comm, const void* in, void* out, const size_t* counts, rondo_dtype dtype,
+                                   rondo_redop redop, rondo_op** op) {
+  return start(comm,
+               {.collective = Collective::reduce_scatter,
+                .input = in,
+                .output = out,
+                .vector_form = true,
+                .input_counts = counts},
+               {dtype, redop}, op);
+}
+
+rondo_status rondo_alltoall(rondo_comm* comm, const void* in, void* out, size_t count_per_pair, rondo_dtype dtype,
+                            rondo_op** op) {
+  return start(comm, {.collective = Collective::alltoall, .input = in, .output = out, .count = count_per_pair}, {dtype},
+               op);
+}
+
+rondo_status rondo_alltoallv(rondo_comm* comm, const void* in, const size_t* in_counts, const size_t* in_displs,
+                             void* out, const size_t* out_counts, const size_t* out_displs, rondo_dtype dtype,
+                             rondo_op** op) {
+  return start(comm,
+               {.collective = Collective::alltoall,
+                .input = in,
+                .output = out,
+                .vector_form = true,
+                .input_counts = in_counts,
+                .input_displs = in_displs,
+                .output_counts = out_counts,
+                .output_displs = out_displs},
+               {dtype}, op);
+}
+
+rondo_status rondo_gather(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype, int32_t root,
+                          rondo_op** op) {
+  return start(comm, {.collective = Collective::gather, .input = in, .output = out, .count = count, .root = root},
+               {dtype}, op);
+}
+
+rondo_status rondo_scatter(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype, int32_t root,
+                           rondo_op** op) {
+  return start(comm, {.collective = Collective::scatter, .input = in, .output = out, .count = count, .root = root},
+               {dtype}, op);
+}
+
+rondo_status rondo_barrier(rondo_comm* comm, rondo_op** op) {
+  return start(comm, {.collective = Collective::barrier}, {}, op);
+}
+
+rondo_status rondo_send(rondo_comm* comm, const void* buf, size_t count, rondo_dtype dtype, int32_t peer,
+                        rondo_op** op) {
+  return rondo_send_tag(comm, buf, count, dtype, peer, 0, op);
+}
+
+rondo_status rondo_recv(rondo_comm* comm, void* buf, size_t count, rondo_dtype dtype, int32_t peer, rondo_op** op) {
+  return rondo_recv_tag(comm, buf, count, dtype, peer, 0, op);
+}
+
+rondo_status rondo_send_tag(rondo_comm* comm, const void* buf, size_t count, rondo_dtype dtype, int32_t peer,
+                            int64_t tag, rondo_op** op) {
+  return move(comm,
+              {.kind = OperationKind::send, .data = const_cast<void*>(buf), .count = count, .peer = peer, .tag = tag},
+              dtype, op);
+}
+
+rondo_status rondo_recv_tag(rondo_comm* comm, void* buf, size_t count, rondo_dtype dtype, int32_t peer, int64_t tag,
+                            rondo_op** op) {
+  return move(comm, {.kind = OperationKind::recv, .data = buf, .count = count, .peer = peer, .tag = tag}, dtype, op);
+}
+
+rondo_status rondo_group_begin(rondo_comm* comm) {
+  return guard(comm, [&]() -> Status {
+    RONDO_TRY(need(comm));
+    return comm->communicator->group_begin();
+  });
+}
+
+rondo_status rondo_group_end(rondo_comm* comm) {
+  return guard(comm, [&]() -> Status {
+    RONDO_TRY(need(comm));
+    return comm->communicator->group_end();
+  });
+}

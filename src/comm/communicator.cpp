@@ -1,0 +1,237 @@
+#include "comm/communicator.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/check.h"
+
+namespace rondo {
+
+Communicator::Communicator(std::shared_ptr<Fabric> fabric, std::shared_ptr<Group> group, CommunicatorSettings settings)
+    : fabric_(std::move(fabric)), group_(std::move(group)), settings_(std::move(settings)) {
+  gather_facts();
+}
+
+Communicator::~Communicator() {
+  if (!fabric_->forked()) fabric_->drop_group(group_);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::over(std::shared_ptr<Fabric> fabric, uint32_t id,
+                                                         std::vector<Rank> ranks, CommunicatorSettings settings) {
+  auto group = fabric->make_group(id, std::move(ranks));
+  if (!group.ok()) return group.status();
+  return std::unique_ptr<Communicator>(
+      new Communicator(std::move(fabric), std::move(group).value(), std::move(settings)));
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Fabric> fabric,
+                                                           CommunicatorSettings settings) {
+  std::vector<Rank> all(fabric->world());
+  for (Rank rank = 0; rank < fabric->world(); ++rank) all[rank] = rank;
+  const uint32_t id = fabric->next_group_id();
+  fabric->group_id_used(id);
+  return over(std::move(fabric), id, std::move(all), std::move(settings));
+}
+
+void Communicator::gather_facts() {
+  facts_.world = world();
+  facts_.cells = group_->cells != nullptr;
+  facts_.one_memory = true;
+  facts_.determinism = settings_.determinism;
+  facts_.message_bytes = SIZE_MAX;
+  local_rank_ = 0;
+  local_world_ = 0;
+  for (Rank rank = 0; rank < world(); ++rank) {
+    const Member& member = group_->members[rank];
+    if (fabric_->same_host(member.fabric_rank)) {
+      if (rank < this->rank()) ++local_rank_;
+      ++local_world_;
+    }
+  }
+  facts_.one_memory = facts_.cells || world() == 1;
+  // Equal on all ranks by construction: what a mixed communicator can take is what its narrowest kind of link takes.
+  facts_.message_bytes = 64 << 10;
+  const Config& config = fabric_->config();
+  facts_.piece_bytes = static_cast<size_t>(config.bytes(Key::slice_bytes));
+  facts_.window = static_cast<uint32_t>(config.integer(Key::window));
+}
+
+Status Communicator::cause() const {
+  return fabric_->with_lease([&] { return group_->broken; });
+}
+
+Status Communicator::usable() const {
+  if (fabric_->forked())
+    return fail(Code::unsupported, "this process is a fork of the one that made the communicator; make a new one here");
+  if (health() != Code::ok) return cause();
+  return {};
+}
+
+bool Communicator::in_a_group() const {
+  if (groups_open_.load(std::memory_order_relaxed) == 0) return false;
+  std::lock_guard<std::mutex> lock(deferred_mutex_);
+  return deferred_.contains(std::this_thread::get_id());
+}
+
+// With the lease held: gives the call its place in the sequence and writes it on the board.
+Status Communicator::prepare(Operation& operation, const Request& request) {
+  const size_t bytes = choice_bytes(request, world());
+  Remembered& latest = choices_[static_cast<size_t>(request.collective)];
+  if (latest.bytes != bytes) {
+    auto chosen = choose(request.collective, bytes, facts_, settings_.spec);
+    if (!chosen.ok()) return chosen.status();
+    latest = {bytes, *chosen, chosen->hash()};
+  }
+  const Choice& choice = latest.choice;
+  operation.call = call_of(request, world());
+  operation.call.choice = latest.hash;
+  operation.seq = group_->next_seq++;
+  group_->chain = chain(group_->chain, operation.call);
+  operation.fingerprint = group_->chain;
+  group_->board->write({.seq = operation.seq, .fingerprint = operation.fingerprint, .call = operation.call});
+  const Algorithm& algorithm = *choice.algorithm;
+  Binding& binding = operation.binding;
+  binding.piece = std::max<size_t>(choice.piece_bytes / size_of(request.dtype), 1);
+  binding.window = choice.window;
+  if (algorithm.generate == nullptr) {
+    operation.kind = OperationKind::one_shot;
+    operation.turn = group_->cells->next_turn++;
+    bind(request, world(), rank(), 1, binding);
+    return {};
+  }
+  const Shape shape{.collective = request.collective,
+                    .world = world(),
+                    .lanes = choice.lanes,
+                    .root = static_cast<uint32_t>(rooted(request.collective) ? request.root : 0)};
+  operation.schedule = &schedules_.get(algorithm, shape, rank());
+  bind(request, world(), rank(), operation.schedule->chunks, binding);
+  return {};
+}
+
+Result<OperationRef> Communicator::collective(const Request& request, Block block) {
+  RONDO_TRY(usable());
+  RONDO_TRY(check(request, world(), rank()));
+  if (in_a_group())
+    return fail(Code::invalid, "{}: collectives are not allowed between group_begin and group_end",
+                name(request.collective));
+  OperationRef operation(new Operation);
+  operation->group = group_.get();
+  RONDO_TRY(fabric_->submit(
+      *operation.get(), [&] { return prepare(*operation.get(), request); }, block == Block::yes));
+  return operation;
+}
+
+Result<OperationRef> Communicator::transfer(const Transfer& transfer, Block block) {
+  RONDO_TRY(usable());
+  const char* what = transfer.kind == OperationKind::send ? "send" : "recv";
+  const bool any = transfer.peer == -1 && transfer.kind == OperationKind::recv;
+  if (!any && (transfer.peer < 0 || transfer.peer >= world()))
+    return fail(Code::invalid, "{}: peer {} is out of range, the world has {} ranks", what, transfer.peer, world());
+  if (transfer.tag < 0) return fail(Code::invalid, "{}: tag {} is negative", what, transfer.tag);
+  size_t bytes;
+  if (__builtin_mul_overflow(transfer.count, size_of(transfer.dtype), &bytes))
+    return fail(Code::invalid, "{}: count {} of {} is more than memory can hold", what, transfer.count,
+                name(transfer.dtype));
+  if (transfer.data == nullptr && bytes > 0)
+    return fail(Code::invalid, "{}: buf is NULL but {} bytes are needed", what, bytes);
+  OperationRef operation(new Operation);
+  operation->kind = transfer.kind;
+  operation->group = group_.get();
+  operation->user = {.data = static_cast<std::byte*>(transfer.data),
+                     .bytes = bytes,
+                     .piece_bytes = facts_.message_bytes,
+                     .tag = transfer.tag};
+  if (!any) operation->user.peer = static_cast<Rank>(transfer.peer);
+  const bool defer = block == Block::yes && in_a_group();
+  RONDO_TRY(fabric_->submit(
+      *operation.get(), [] { return Status(); }, block == Block::yes && !defer));
+  if (defer) {
+    std::lock_guard<std::mutex> lock(deferred_mutex_);
+    operation->ref();
+    deferred_[std::this_thread::get_id()].operations.emplace_back(operation.get());
+    operation->deferred = true;
+  }
+  return operation;
+}
+
+Status Communicator::group_begin() {
+  RONDO_TRY(usable());
+  std::lock_guard<std::mutex> lock(deferred_mutex_);
+  if (deferred_[std::this_thread::get_id()].depth++ == 0) groups_open_.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+Status Communicator::group_end() {
+  if (fabric_->forked()) return usable();
+  std::vector<OperationRef> operations;
+  {
+    std::lock_guard<std::mutex> lock(deferred_mutex_);
+    const auto entry = deferred_.find(std::this_thread::get_id());
+    if (entry == deferred_.end()) return fail(Code::invalid, "group_end without a group_begin on this thread");
+    if (--entry->second.depth > 0) return {};
+    operations = std::move(entry->second.operations);
+    deferred_.erase(entry);
+    groups_open_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  Status first;
+  for (const OperationRef& operation : operations) {
+    fabric_->wait(*operation.get(), -1);
+    if (first.ok() && !operation->status().ok()) first = operation->status();
+  }
+  return first;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
+  struct Vote {
+    int32_t color, key;
+    uint32_t next_id;
+  };
+  const Vote mine{color, key, fabric_->with_lease([&] { return fabric_->next_group_id(); })};
+  std::vector<Vote> votes(world());
+  Request request{.collective = Collective::allgather,
+                  .input = &mine,
+                  .output = votes.data(),
+                  .count = sizeof(Vote),
+                  .dtype = DType::uint8};
+  auto gathered = collective(request, Block::yes);
+  if (!gathered.ok()) return gathered.status();
+  if (!(*gathered)->status().ok()) return (*gathered)->status();
+  uint32_t id = 0;
+  std::vector<Rank> members;
+  for (Rank rank = 0; rank < world(); ++rank) {
+    id = std::max(id, votes[rank].next_id);
+    if (votes[rank].color == color) members.push_back(rank);
+  }
+  fabric_->with_lease([&] { fabric_->group_id_used(id); });
+  if (color < 0) return std::unique_ptr<Communicator>();
+  std::stable_sort(members.begin(), members.end(), [&](Rank a, Rank b) { return votes[a].key < votes[b].key; });
+  for (Rank& member : members) member = group_->members[member].fabric_rank;
+  return over(fabric_, id, std::move(members), settings_);
+}
+
+Status Communicator::abort(const std::string& why) {
+  if (fabric_->forked()) return usable();
+  if (health() != Code::ok) return {};
+  fabric_->break_group(*group_, fail(Code::aborted, "aborted by rank {}{}{}", rank(), why.empty() ? "" : ": ", why),
+                       rank());
+  return {};
+}
+
+Result<std::string> Communicator::explain(Collective collective, size_t bytes, DType dtype) const {
+  auto choice = choose(collective, bytes, facts_, settings_.spec);
+  if (!choice.ok()) return choice.status();
+  const Algorithm& algorithm = *choice->algorithm;
+  std::string text = fmt::format("{}: {}", name(collective), algorithm.name);
+  if (algorithm.generate != nullptr)
+    text += fmt::format(", {} lane{}, pieces of {} bytes, {} in flight", choice->lanes, choice->lanes == 1 ? "" : "s",
+                        choice->piece_bytes, choice->window);
+  text += fmt::format("\n  {} bytes of {}, {} ranks{}: {}\n  cost: {}\n", bytes, name(dtype), world(),
+                      facts_.one_memory ? " that share memory" : "", choice->why, algorithm.cost);
+  text += fmt::format("  sum order: {}\n", algorithm.order == SumOrder::canonical ? "canonical tree over ranks"
+                                           : algorithm.order == SumOrder::own     ? "the algorithm's own"
+                                                                                  : "none");
+  return text + fabric_->describe_links(*group_);
+}
+
+}  // namespace rondo

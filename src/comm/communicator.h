@@ -1,0 +1,121 @@
+// A Communicator: a group of ranks on a Fabric, with the calls that a user makes on it. Any thread may call; the order
+// of collectives on one communicator is the user's to keep the same on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "comm/fabric.h"
+#include "exec/request.h"
+#include "comm/schedule_cache.h"
+#include "tune/choose.h"
+
+namespace rondo {
+
+struct CommunicatorSettings {
+  AlgorithmSpec spec;
+  uint32_t determinism = 1;
+};
+
+// One reference to an operation.
+class OperationRef {
+ public:
+  OperationRef() = default;
+  explicit OperationRef(Operation* adopted) : operation_(adopted) {}
+  OperationRef(OperationRef&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
+  OperationRef& operator=(OperationRef&& other) noexcept {
+    std::swap(operation_, other.operation_);
+    return *this;
+  }
+  ~OperationRef() {
+    if (operation_ != nullptr) operation_->unref();
+  }
+  Operation* get() const { return operation_; }
+  Operation* operator->() const { return operation_; }
+  Operation* release() { return std::exchange(operation_, nullptr); }
+
+ private:
+  Operation* operation_ = nullptr;
+};
+
+enum class Block : uint8_t { no, yes };
+
+class Communicator {
+ public:
+  // Over all ranks of the fabric.
+  static Result<std::unique_ptr<Communicator>> create(std::shared_ptr<Fabric> fabric, CommunicatorSettings settings);
+  // Leaves: outstanding operations end as aborted.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  Rank rank() const { return group_->rank; }
+  uint32_t world() const { return group_->world(); }
+  uint32_t local_rank() const { return local_rank_; }
+  uint32_t local_world() const { return local_world_; }
+  Fabric& fabric() { return *fabric_; }
+
+  // Starts the collective (checked); with Block::yes it has ended when this returns.
+  Result<OperationRef> collective(const Request& request, Block block);
+  // Point-to-point. peer nullopt: any (receives only).
+  struct Transfer {
+    OperationKind kind = OperationKind::send;
+    void* data = nullptr;
+    size_t count = 0;
+    DType dtype = DType::uint8;
+    int64_t peer = 0;  // -1: any
+    int64_t tag = 0;
+  };
+  Result<OperationRef> transfer(const Transfer& transfer, Block block);
+
+  Status group_begin();
+  Status group_end();
+
+  // Null for a negative color.
+  Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key);
+
+  Status abort(const std::string& why);
+  // The sticky cause, or ok. The code never blocks.
+  Code health() const { return static_cast<Code>(group_->health.load(std::memory_order_acquire)); }
+  Status cause() const;
+  Result<std::string> explain(Collective collective, size_t bytes, DType dtype) const;
+
+ private:
+  Communicator(std::shared_ptr<Fabric> fabric, std::shared_ptr<Group> group, CommunicatorSettings settings);
+  static Result<std::unique_ptr<Communicator>> over(std::shared_ptr<Fabric> fabric, uint32_t id,
+                                                    std::vector<Rank> ranks, CommunicatorSettings settings);
+  Status usable() const;
+  bool in_a_group() const;
+  void gather_facts();
+  Status prepare(Operation& operation, const Request& request);
+
+  std::shared_ptr<Fabric> fabric_;
+  std::shared_ptr<Group> group_;
+  CommunicatorSettings settings_;
+  CommFacts facts_;
+  uint32_t local_rank_ = 0, local_world_ = 1;
+  // With the lease held:
+  ScheduleCache schedules_;
+  struct Remembered {
+    size_t bytes = SIZE_MAX;
+    Choice choice;
+    uint32_t hash = 0;
+  };
+  Remembered choices_[kCollectiveCount];  // the latest of each collective
+
+  struct Deferred {
+    uint32_t depth = 0;
+    std::vector<OperationRef> operations;
+  };
+  mutable std::mutex deferred_mutex_;
+  std::map<std::thread::id, Deferred> deferred_;  // groups that are open, by thread
+  std::atomic<uint32_t> groups_open_{0};
+};
+
+}  // namespace rondo

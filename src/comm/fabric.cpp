@@ -1,0 +1,187 @@
+#include "comm/fabric.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/check.h"
+
+namespace rondo {
+namespace {
+
+// Watches `fd` for reading; transports without a descriptor (-1) are polled.
+Status watch_fd(int epoll, int fd) {
+  if (fd < 0) return {};
+  epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) return system_error(errno, "epoll_ctl");
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Fabric>> Fabric::create(FabricOptions options) {
+  std::shared_ptr<Fabric> fabric(new Fabric(std::move(options)));
+  RONDO_TRY(fabric->connect());
+  RONDO_TRY(fabric->open_descriptors());
+  fabric->thread_ = std::thread([raw = fabric.get()] { raw->run_thread(); });
+  return fabric;
+}
+
+Status Fabric::open_descriptors() {
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  idle_epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  doorbell_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_ || !idle_epoll_ || !doorbell_)
+    return system_error(errno, "open the fabric's descriptors (the limit on open files is `ulimit -n`)");
+  for (const int epoll : {epoll_.get(), idle_epoll_.get()}) {
+    RONDO_TRY(watch_fd(epoll, doorbell_.get()));
+    if (control_) RONDO_TRY(watch_fd(epoll, control_->wait_fd()));
+  }
+  for (const auto& transport : transports_) RONDO_TRY(watch_fd(epoll_.get(), transport->wait_fd()));
+  // A page that reads as zero in a fork: the child must not drive what the parent owns.
+  fork_mark_ = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fork_mark_ == MAP_FAILED) {
+    fork_mark_ = nullptr;
+    return system_error(errno, "mmap");
+  }
+  *static_cast<char*>(fork_mark_) = 1;
+  if (madvise(fork_mark_, 4096, MADV_WIPEONFORK) != 0) options_.log.info("forks are not noticed: madvise failed");
+  return {};
+}
+
+bool Fabric::forked() const { return fork_mark_ != nullptr && *static_cast<volatile char*>(fork_mark_) == 0; }
+
+Fabric::~Fabric() {
+  if (forked()) {
+    // The thread and the peers belong to the parent: leave everything as it is.
+    thread_.detach();
+    for (auto& transport : transports_) (void)transport.release();
+    (void)control_.release();
+    (void)executor_.release();
+    return;
+  }
+  stop_.store(true, std::memory_order_release);  // pairs with the acquire in run_thread()
+  if (doorbell_) ring();
+  condition_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  if (control_) {
+    for (Rank rank = 0; rank < world(); ++rank)
+      if (rank != this->rank()) control_->send(rank, {.kind = ControlKind::goodbye, .from = this->rank()});
+    const Deadline deadline = Deadline::after_ms(1000);
+    while (!control_->flushed() && !deadline.passed()) {
+      messages_.clear();
+      if (!control_->progress(messages_)) usleep(1000);
+    }
+  }
+  executor_.reset();
+  groups_.clear();
+  transports_.clear();
+  control_.reset();
+  if (fork_mark_ != nullptr) munmap(fork_mark_, 4096);
+}
+
+Result<std::shared_ptr<Group>> Fabric::make_group(uint32_t id, std::vector<Rank> ranks) {
+  auto group = std::make_shared<Group>();
+  group->id = id;
+  group->chain = id;
+  std::vector<Rank> near;  // members that share memory with this rank
+  std::vector<int> near_index(ranks.size(), -1);
+  Transport* shared = nullptr;
+  for (uint32_t i = 0; i < ranks.size(); ++i) {
+    group->members.push_back(links_[ranks[i]]);
+    group->members.back().fabric_rank = ranks[i];
+    if (ranks[i] == rank()) group->rank = i;
+    if (group->members.back().transport != nullptr && group->members.back().transport->name() == "shm")
+      shared = group->members.back().transport;
+  }
+  for (uint32_t i = 0; i < ranks.size() && shared != nullptr; ++i) {
+    if (ranks[i] != rank() && group->members[i].transport != shared) continue;
+    near_index[i] = static_cast<int>(near.size());
+    near.push_back(ranks[i]);
+  }
+  std::unique_ptr<SharedArea> board_area, cells_area;
+  LeaseHold hold(*this);
+  if (shared != nullptr) {
+    auto board = shared->share(uint64_t{id} << 8 | 1, near, CallBoard::area_bytes());
+    if (!board.ok()) return board.status();
+    board_area = std::move(board).value();
+    if (near.size() == ranks.size()) {
+      auto cells = shared->share(uint64_t{id} << 8 | 2, near, Cells::area_bytes(group->world()));
+      if (!cells.ok()) return cells.status();
+      cells_area = std::move(cells).value();
+    }
+  }
+  group->board = std::make_unique<CallBoard>(group->world(), group->rank, std::move(board_area), std::move(near_index));
+  if (cells_area != nullptr) RONDO_TRY(bind_cells(*group, std::move(cells_area)));
+  groups_.push_back(group);
+  return group;
+}
+
+// Waits until every member has made its piece: they all are in the same call.
+Status Fabric::bind_cells(Group& group, std::unique_ptr<SharedArea> area) {
+  std::vector<const std::byte*> pieces(group.world());
+  const Deadline deadline = Deadline::after_ms(options_.config.milliseconds(Key::join_timeout_ms));
+  for (uint32_t i = 0; i < group.world(); ++i) {
+    while ((pieces[i] = area->of(i)) == nullptr) {
+      if (deadline.passed())
+        return fail(Code::timeout, "rank {} has not made its part of communicator {}", i, group.id);
+      pass();
+      control_pass();
+      if (!group.members[i].endpoint->status().ok()) return group.members[i].endpoint->status();
+      hand_over();
+    }
+  }
+  auto cells = std::make_unique<OneShotCells>();
+  cells->cells.bind(area->mine(), pieces);
+  cells->area = std::move(area);
+  cells->sources.resize(group.world());
+  group.cells = std::move(cells);
+  return {};
+}
+
+void Fabric::drop_group(const std::shared_ptr<Group>& group) {
+  LeaseHold hold(*this);
+  executor_->fail_group(*group, Status(Code::aborted, "the communicator was destroyed"));
+  executor_->progress();
+  std::erase(groups_, group);
+}
+
+std::shared_ptr<Group> Fabric::group_of(uint32_t id) const {
+  for (const auto& group : groups_)
+    if (group->id == id) return group;
+  return nullptr;
+}
+
+Result<void*> Fabric::alloc(size_t bytes) {
+  LeaseHold hold(*this);
+  for (const auto& transport : transports_)
+    if (transport->name() == "shm") return transport->alloc(bytes);
+  void* memory = std::aligned_alloc(128, (bytes + 127) / 128 * 128);
+  if (memory == nullptr) return fail(Code::no_memory, "no memory for {} bytes", bytes);
+  std::fill_n(static_cast<std::byte*>(memory), bytes, std::byte{0});
+  return memory;
+}
+
+Status Fabric::free(void* memory) {
+  LeaseHold hold(*this);
+  for (const auto& transport : transports_)
+    if (transport->name() == "shm") return transport->free(memory);
+  std::free(memory);
+  return {};
+}
+
+std::string Fabric::describe_links(const Group& group) const {
+  std::string text;
+  for (uint32_t i = 0; i < group.world(); ++i) {
+    const Member& member = group.members[i];
+    text += fmt::format("  rank {}: {}\n", i, member.transport == nullptr ? "this rank" : member.transport->name());
+  }
+  return text;
+}
+
+}  // namespace rondo

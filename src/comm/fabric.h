@@ -1,0 +1,178 @@
+// The Fabric: what one rondo_init owns and all its communicators share. Transports and their links, the control plane,
+// the executor, the progress lease, the progress thread.
+//
+// The progress lease is a mutex: whoever holds it drives transports, executor and groups. A caller that waits takes it
+// and polls; while it spins it hands the lease over when another thread asks. Nobody sleeps with the lease held.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/config.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/launch.h"
+#include "exec/executor.h"
+#include "transport/contract.h"
+#include "transport/control.h"
+#include "transport/rendezvous.h"
+
+namespace rondo {
+
+struct Card;
+
+struct FabricOptions {
+  Config config;
+  Logger log;
+  Launch launch;
+  std::string host_id;     // empty: found out
+  int64_t timeout_ns = 0;  // lack of progress that fails a call; negative: never
+};
+
+class Fabric : public std::enable_shared_from_this<Fabric> {
+ public:
+  static Result<std::shared_ptr<Fabric>> create(FabricOptions options);
+  ~Fabric();
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+
+  Rank rank() const { return identity_.rank; }
+  uint32_t world() const { return identity_.world; }
+  const Config& config() const { return options_.config; }
+  const Logger& log() const { return options_.log; }
+  bool same_host(Rank other) const { return host_of_[other] == host_of_[identity_.rank]; }
+  bool forked() const;  // this process is a fork of the one that made the fabric
+
+  // A group over these ranks of the fabric; the caller's own rank is among them. Every member calls it with the same
+  // id. Lease not held.
+  Result<std::shared_ptr<Group>> make_group(uint32_t id, std::vector<Rank> ranks);
+  void drop_group(const std::shared_ptr<Group>& group);
+  uint32_t next_group_id() const { return next_group_id_; }
+  void group_id_used(uint32_t id) { next_group_id_ = id >= next_group_id_ ? id + 1 : next_group_id_; }
+
+  // Runs `work` with the lease held.
+  template <class Work>
+  auto with_lease(Work&& work) {
+    LeaseHold hold(*this);
+    return work();
+  }
+  Executor& executor() { return *executor_; }
+
+  // Calls `prepare() -> Status` with the lease held and, when that is ok, starts the operation; `block`: returns when
+  // it has ended. A failed status of prepare() comes back and nothing has started.
+  template <class Prepare>
+  Status submit(Operation& operation, Prepare&& prepare, bool block) {
+    {
+      LeaseHold hold(*this);
+      RONDO_TRY(prepare());
+      launch(operation, block);
+    }
+    settle(operation, block);
+    return {};
+  }
+  // Until the operation ends or the time is over (negative: no limit of its own).
+  void wait(Operation& operation, int64_t timeout_ns);
+  // Drives progress once.
+  void poll();
+
+  // Breaks the group here and tells the others. Any thread, any number of times; never blocks for long.
+  void break_group(Group& group, const Status& cause, Rank culprit);
+
+  Result<void*> alloc(size_t bytes);
+  Status free(void* memory);
+
+  // Transport kinds and why one is not in use, for explain.
+  std::string describe_links(const Group& group) const;
+
+ private:
+  explicit Fabric(FabricOptions options) : options_(std::move(options)) {}
+
+  struct LeaseHold {
+    explicit LeaseHold(Fabric& fabric) : fabric(fabric) { fabric.take_lease(); }
+    ~LeaseHold() { fabric.lease_.unlock(); }
+    Fabric& fabric;
+  };
+  void take_lease() {
+    if (lease_.try_lock()) return;
+    wanted_.fetch_add(1, std::memory_order_relaxed);
+    lease_.lock();
+    wanted_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  // connect.cpp
+  Status connect();
+  Status make_transports();
+  Status meet(const Deadline& deadline, std::vector<Card>& cards);
+  Status open_control(const Deadline& deadline, const std::vector<Card>& cards);
+  Status exchange_addresses(const Deadline& deadline, std::vector<Card>& cards);
+  Status choose_links(const Deadline& deadline, const std::vector<Card>& cards);
+  Status bind_cells(Group& group, std::unique_ptr<SharedArea> area);
+  Status open_descriptors();
+  uint32_t usable_cpus() const;
+
+  // wait.cpp
+  void settle(Operation& operation, bool block);
+  // with the lease held
+  void launch(Operation& operation, bool block);
+  bool pass();  // executor and what came of it
+  bool control_pass();
+  void handle(const ControlMessage& message);
+  bool spin(Operation& operation);
+  bool yield(Operation& operation);
+  void hand_over();
+  bool sleep_step(const Operation* operation, int64_t until_ns);
+  void notify_ended();
+  void ring();
+  void run_thread();
+
+  // watch.cpp; with the lease held
+  void watch(int64_t now);
+  void watch_one(Operation& operation, int64_t now);
+  bool compare_boards(Operation& operation);
+  void send_board(Operation& operation);
+  void learn_board(const ControlMessage& message);
+  void lost(const ControlMessage& message);
+  std::string waiting_for(const Operation& operation) const;
+  std::shared_ptr<Group> group_of(uint32_t id) const;
+  void fail_locked(Group& group, const Status& cause, Rank culprit, bool tell);
+
+  FabricOptions options_;
+  Identity identity_;
+  std::vector<uint32_t> host_of_;  // by rank: equal numbers share a host
+  std::vector<pid_t> pid_of_;
+  std::unique_ptr<HostDevice> device_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<Member> links_;  // by rank
+  std::unique_ptr<ControlPlane> control_;
+  std::unique_ptr<Listener> local_listener_, remote_listener_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<std::shared_ptr<Group>> groups_;
+  std::vector<int64_t> departed_at_;  // by rank: when it said goodbye; 0: it has not
+  std::vector<ControlMessage> messages_;
+  uint32_t next_group_id_ = 1;
+  void* fork_mark_ = nullptr;  // a page that a fork wipes
+
+  std::mutex lease_;
+  std::atomic<uint32_t> wanted_{0};  // threads that wait for the lease
+  uint32_t spins_ = 0, yields_ = 0;
+  uint64_t ended_seen_ = 0;
+
+  UniqueFd epoll_, idle_epoll_, doorbell_;
+  std::atomic<uint32_t> sleepers_{0};  // threads in, or about to enter, a sleep
+  std::atomic<bool> poller_{false};    // one waiting caller sleeps on epoll_, the others on condition_
+  std::mutex condition_mutex_;
+  std::condition_variable condition_;
+  std::atomic<uint32_t> waiters_{0};  // callers inside wait()
+  std::atomic<bool> executor_idle_{true};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> thread_asleep_{false};
+  std::thread thread_;
+};
+
+}  // namespace rondo

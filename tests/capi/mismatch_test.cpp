@@ -1,0 +1,155 @@
+// Ranks that make different calls: every class of difference, every odd rank, 2 and 4 ranks, shm and tcp. Every rank
+// gets MISMATCH with both calls in the text, at the call or at its next one, before the 2 s time-out of these jobs
+// would say TIMEOUT instead.
+#include <catch2/catch.hpp>
+
+#include <chrono>
+
+#include "ranks.h"
+
+using namespace rondo_test;
+
+namespace {
+
+constexpr int64_t kWithinMs = 2000;
+
+struct Class {
+  const char* what;
+  // The call that all make, and the odd rank's. Buffers are large enough for both.
+  std::function<rondo_status(rondo_comm*, std::byte*in, std::byte*out)> common, odd;
+  const char *common_words, *odd_words;
+};
+
+const std::vector<Class>& classes() {
+  static const std::vector<Class> all = {
+      {"collective",
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allreduce(c, in, out, 100, RONDO_FLOAT32, RONDO_SUM, nullptr);
+       },
+       [](rondo_comm* c, std::byte* in, std::byte*) { return rondo_broadcast(c, in, 100, RONDO_FLOAT32, 0, nullptr); },
+       "allreduce(count 100, float32, sum)", "broadcast(count 100, float32, root 0)"},
+      {"count",
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allreduce(c, in, out, 100, RONDO_FLOAT32, RONDO_SUM, nullptr);
+       },
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allreduce(c, in, out, 101, RONDO_FLOAT32, RONDO_SUM, nullptr);
+       },
+       "count 100", "count 101"},
+      {"count that changes the algorithm",
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allreduce(c, in, out, 1, RONDO_FLOAT32, RONDO_SUM, nullptr);
+       },
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allreduce(c, in, out, 500000, RONDO_FLOAT32, RONDO_SUM, nullptr);
+       },
+       "count 1,", "count 500000"},
+      {"zero count on one rank",
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allgather(c, in, out, 50, RONDO_INT32, nullptr);
+       },
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allgather(c, in, out, 0, RONDO_INT32, nullptr);
+       },
+       "count 50", "count 0"},
+      {"dtype of the same size",
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allreduce(c, in, out, 5000, RONDO_FLOAT32, RONDO_SUM, nullptr);
+       },
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allreduce(c, in, out, 5000, RONDO_INT32, RONDO_SUM, nullptr);
+       },
+       "float32", "int32"},
+      {"operator",
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allreduce(c, in, out, 64, RONDO_INT64, RONDO_SUM, nullptr);
+       },
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allreduce(c, in, out, 64, RONDO_INT64, RONDO_MAX, nullptr);
+       },
+       "int64, sum", "int64, max"},
+      {"root",
+       [](rondo_comm* c, std::byte* in, std::byte*) { return rondo_broadcast(c, in, 100, RONDO_FLOAT32, 0, nullptr); },
+       [](rondo_comm* c, std::byte* in, std::byte*) { return rondo_broadcast(c, in, 100, RONDO_FLOAT32, 1, nullptr); },
+       "root 0", "root 1"},
+      {"root of a reduce",
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_reduce(c, in, out, 3000, RONDO_INT32, RONDO_SUM, 1, nullptr);
+       },
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_reduce(c, in, out, 3000, RONDO_INT32, RONDO_SUM, 0, nullptr);
+       },
+       "root 1", "root 0"},
+      {"order",
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         const rondo_status first = rondo_allreduce(c, in, out, 10, RONDO_INT32, RONDO_SUM, nullptr);
+         return first != RONDO_OK ? first : rondo_allgather(c, in, out, 10, RONDO_INT32, nullptr);
+       },
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         const rondo_status first = rondo_allgather(c, in, out, 10, RONDO_INT32, nullptr);
+         return first != RONDO_OK ? first : rondo_allreduce(c, in, out, 10, RONDO_INT32, RONDO_SUM, nullptr);
+       },
+       "allreduce(count 10", "allgather(count 10"},
+      {"a missing call",
+       [](rondo_comm* c, std::byte* in, std::byte* out) {
+         return rondo_allreduce(c, in, out, 10, RONDO_INT32, RONDO_SUM, nullptr);
+       },
+       [](rondo_comm*, std::byte*, std::byte*) { return RONDO_OK; }, "allreduce(count 10", "barrier()"},
+  };
+  return all;
+}
+
+void differ(const char* transports, int32_t world) {
+  uint32_t ran = 0;
+  for (const Class& c : classes()) {
+    for (int32_t odd = 0; odd < world; ++odd) {
+      INFO(c.what << ", rank " << odd << " of " << world << " is the odd one, over " << transports);
+      const std::string wrong = run_ranks(
+          {.world = world, .transports = transports, .timeout_ms = kWithinMs},
+          [&](rondo_comm* comm, int32_t rank, Notes& notes) {
+            std::vector<std::byte> in(4 << 20), out(4 << 20);
+            notes.expect(rondo_barrier(comm, nullptr) == RONDO_OK, "the first barrier failed: " + error_text(comm));
+            rondo_status status = (rank == odd ? c.odd : c.common)(comm, in.data(), out.data());
+            std::string where = "at the call";
+            for (int i = 0; i < 2 && status == RONDO_OK; ++i) {
+              status = rondo_barrier(comm, nullptr);
+              where = "at a later call";
+            }
+            const std::string text = error_text(comm);
+            const bool named =
+                text.find(c.common_words) != std::string::npos && text.find(c.odd_words) != std::string::npos;
+            notes.expect(status == RONDO_ERR_MISMATCH && named,
+                         fmt::format("rank {} {}: {} '{}'", rank, where, rondo_status_name(status), text));
+            notes.expect(rondo_health(comm) == RONDO_ERR_MISMATCH,
+                         fmt::format("rank {}: health is {}", rank, rondo_status_name(rondo_health(comm))));
+          });
+      CHECK(wrong == "");
+      ++ran;
+    }
+  }
+  WARN("cases: " << ran);
+}
+
+}  // namespace
+
+TEST_CASE("mismatch: every class and odd rank, 2 ranks, shm") { differ("shm", 2); }
+TEST_CASE("mismatch: every class and odd rank, 2 ranks, tcp") { differ("tcp", 2); }
+TEST_CASE("mismatch: every class and odd rank, 4 ranks, shm") { differ("shm", 4); }
+TEST_CASE("mismatch: every class and odd rank, 4 ranks, tcp") { differ("tcp", 4); }
+
+TEST_CASE("mismatch: a rank that leaves while others call is named with both facts") {
+  for (const char* transports : {"shm", "tcp"}) {
+    const std::string wrong =
+        run_ranks({.world = 3, .transports = transports, .timeout_ms = kWithinMs},
+                  [&](rondo_comm* comm, int32_t rank, Notes& notes) {
+                    int32_t value = rank, sum = 0;
+                    if (rank == 2) return;
+                    const rondo_status status = rondo_allreduce(comm, &value, &sum, 1, RONDO_INT32, RONDO_SUM, nullptr);
+                    const std::string text = error_text(comm);
+                    notes.expect(status == RONDO_ERR_MISMATCH && text.find("rank 2 destroyed") != std::string::npos &&
+                                     text.find("allreduce(count 1") != std::string::npos,
+                                 fmt::format("rank {}: {} '{}'", rank, rondo_status_name(status), text));
+                  });
+    CHECK(wrong == "");
+  }
+}
