@@ -1,6 +1,5 @@
 #include "sched/builder.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -29,17 +28,6 @@ At Builder::new_scratch(uint32_t chunk) {
   return scratch(static_cast<uint32_t>(scratch_.size() - 1));
 }
 
-uint32_t Builder::store_list(Peers list) {
-  if (list.empty()) return 0;
-  // The same list is often used again by the next step or lane: share it.
-  for (uint32_t at = 1; at + list.size() < peers_.size(); at += peers_[at] + 1)
-    if (peers_[at] == list.size() && std::equal(list.begin(), list.end(), peers_.begin() + at + 1)) return at;
-  const uint32_t offset = static_cast<uint32_t>(peers_.size());
-  peers_.push_back(static_cast<uint32_t>(list.size()));
-  peers_.insert(peers_.end(), list.begin(), list.end());
-  return offset;
-}
-
 Builder& Builder::push(Step step) {
   step.wait_lane = std::exchange(wait_lane_, 0);
   step.wait_step = std::exchange(wait_step_, 0);
@@ -57,7 +45,7 @@ Builder& Builder::copy(At from, At to) {
 
 Builder& Builder::send(At source, Peers to) {
   if (to.empty()) return *this;
-  return push({.verbs = kSend, .src_place = source.place, .src_chunk = source.chunk, .to = store_list(to)});
+  return push({.verbs = kSend, .src_place = source.place, .src_chunk = source.chunk, .to = peers_.add(to)});
 }
 
 Builder& Builder::recv(uint32_t from, At dst) { return recv_send(from, dst, {}); }
@@ -66,16 +54,16 @@ Builder& Builder::recv_send(uint32_t from, At dst, Peers to) {
   return push({.verbs = static_cast<uint8_t>(kRecv | kStore | (to.empty() ? 0 : kSend)),
                .dst_place = dst.place,
                .dst_chunk = dst.chunk,
-               .from = store_list(Peers(&from, 1)),
-               .to = store_list(to)});
+               .from = peers_.add(Peers(&from, 1)),
+               .to = peers_.add(to)});
 }
 
 Builder& Builder::forward(uint32_t from, At size_of, Peers to) {
   return push({.verbs = static_cast<uint8_t>(kRecv | (to.empty() ? 0 : kSend)),
                .src_place = size_of.place,
                .src_chunk = size_of.chunk,
-               .from = store_list(Peers(&from, 1)),
-               .to = store_list(to)});
+               .from = peers_.add(Peers(&from, 1)),
+               .to = peers_.add(to)});
 }
 
 Builder& Builder::drop(uint32_t from, At size_of) { return forward(from, size_of, {}); }
@@ -88,8 +76,8 @@ Builder& Builder::reduce_send(const Reduce& reduce, Peers to) {
   return push({.verbs = static_cast<uint8_t>(kRecv | kReduce | kSend),
                .src_place = reduce.own.place,
                .src_chunk = reduce.own.chunk,
-               .from = store_list(reduce.operands),
-               .to = store_list(to),
+               .from = peers_.add(reduce.operands),
+               .to = peers_.add(to),
                .flags = reduce.final ? kFinal : 0u});
 }
 
@@ -99,8 +87,8 @@ Builder& Builder::reduce_store_send(const Reduce& reduce, At dst, Peers to) {
                .dst_place = dst.place,
                .src_chunk = reduce.own.chunk,
                .dst_chunk = dst.chunk,
-               .from = store_list(reduce.operands),
-               .to = store_list(to),
+               .from = peers_.add(reduce.operands),
+               .to = peers_.add(to),
                .flags = reduce.final ? kFinal : 0u});
 }
 
@@ -117,8 +105,9 @@ Schedule Builder::finish() && {
     schedule.steps.insert(schedule.steps.end(), lane.begin(), lane.end());
   }
   schedule.lane_begin.push_back(static_cast<uint32_t>(schedule.steps.size()));
-  schedule.peers = std::move(peers_);
+  schedule.peers = std::move(peers_).take();
   schedule.scratch = std::move(scratch_);
+  order_peers(schedule);  // lanes may have been written in turns
   return schedule;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "sched/peers.h"
 #include "sched/schedule.h"
 
 namespace rondo {
@@ -41,10 +42,10 @@ class Builder {
   Builder& send(At source, Peers to);
   Builder& send(At source, uint32_t to) { return send(source, Peers(&to, 1)); }
   Builder& recv(uint32_t from, At dst);
-  Builder& recv_send(uint32_t from, At dst, Peers to);             // stores and forwards
-  Builder& forward(uint32_t from, At size_of, Peers to);           // forwards without storing
-  Builder& drop(uint32_t from, At size_of);                        // takes a message and drops it
-  Builder& idle();                                                 // verbs 0: a join; use with wait()
+  Builder& recv_send(uint32_t from, At dst, Peers to);    // stores and forwards
+  Builder& forward(uint32_t from, At size_of, Peers to);  // forwards without storing
+  Builder& drop(uint32_t from, At size_of);               // takes a message and drops it
+  Builder& idle();                                        // verbs 0: a join; use with wait()
 
   // Reductions over `operands` in list order; the own rank in the list stands for `own`.
   struct Reduce {
@@ -53,7 +54,7 @@ class Builder {
     bool final = false;  // completes the sum of all ranks
   };
   Builder& reduce_store(const Reduce& reduce, At dst);
-  Builder& reduce_send(const Reduce& reduce, Peers to);            // stored nowhere
+  Builder& reduce_send(const Reduce& reduce, Peers to);  // stored nowhere
   Builder& reduce_store_send(const Reduce& reduce, At dst, Peers to);
 
   Schedule finish() &&;
@@ -64,7 +65,6 @@ class Builder {
 
  private:
   Builder& push(Step step);
-  uint32_t store_list(Peers list);
 
   Shape shape_;
   Rank me_;
@@ -72,7 +72,7 @@ class Builder {
   uint8_t wait_lane_ = 0;
   uint32_t wait_step_ = 0;
   std::vector<std::vector<Step>> lanes_;
-  std::vector<uint32_t> peers_{0};
+  PeerPool peers_;
   std::vector<uint32_t> scratch_;
 };
 

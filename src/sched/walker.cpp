@@ -47,8 +47,8 @@ void Walker::retire(const Instance& instance) {
   --unretired_[instance.slice % options_.window];
 }
 
-// A slice is complete when all its steps have retired and no send reads from it any more (its stream and its scratch are
-// used again by slice + window).
+// A slice is complete when all its steps have retired and no send reads from it any more (its stream and its scratch
+// are used again by slice + window).
 void Walker::close_slices() {
   while (oldest_ < options_.slices && unretired_[oldest_ % options_.window] == 0) {
     for (const Busy& busy : busy_)
