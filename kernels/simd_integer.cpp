@@ -1,5 +1,5 @@
 // Vector kernels of the integers where the sign does not matter (sum, prod, bit operations), and their averages.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL | RONDO_DISABLED_ISAS)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd_integer.cpp"
 #include "hwy/foreach_target.h"

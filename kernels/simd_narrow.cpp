@@ -1,5 +1,5 @@
 // Vector kernels of the formats narrower than fp32: widened on load, computed in fp32, rounded once on store.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL | RONDO_DISABLED_ISAS)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd_narrow.cpp"
 #include "hwy/foreach_target.h"
