@@ -30,6 +30,7 @@ class Group {
 
   size_t rank() const { return static_cast<size_t>(rondo_rank(comm_)); }
   size_t world() const { return static_cast<size_t>(rondo_world(comm_)); }
+  size_t local_world() const { return static_cast<size_t>(rondo_local_world(comm_)); }  // ranks on this host
 
   // All block and are called by every rank alike.
   Status sum(std::span<double> values);

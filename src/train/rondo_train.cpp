@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -112,6 +113,11 @@ void print_head(const Group& group, const Dataset& data, const Options& options)
   fmt::print("job: {} ranks, batch {} per rank, seed {}, allreduce {}, {:g} MiB buckets {}\n", group.world(),
              options.train.batch, options.train.seed, options.algorithm.empty() ? "chosen by rondo" : options.algorithm,
              options.buckets_mib, options.no_overlap ? "after backward" : "overlapped with backward");
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  if (group.local_world() > static_cast<size_t>(std::max(cores, 1L))) {
+    fmt::print("note: {} ranks share {} cores, so time communicating includes waiting for ranks that have none\n",
+               group.local_world(), cores);
+  }
   fmt::print("epoch  train loss  test loss  test accuracy  seconds  images/s  communicating\n");
   std::fflush(stdout);
 }

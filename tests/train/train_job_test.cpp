@@ -194,10 +194,14 @@ TEST_CASE("training: options that do not fit the data are refused with their num
   const Dataset data = make_synthetic(40, 1);
   TrainOptions options = small_options();
   options.batch = 21;
-  for (const Status& outcome : run_job(2, [&](Group& group) { return train(group, data, options, {}).status(); })) {
+  const auto refused = [&](Group& group) -> Status {
+    uint64_t all_here = 0;
+    RONDO_TRAIN_TRY(group.minimum(all_here));  // the refusal is immediate, and others may still be joining
+    return train(group, data, options, {}).status();
+  };
+  for (const Status& outcome : run_job(2, refused)) {
     CHECK(outcome.text() == "training: 40 images do not fill one batch of 21 on 2 ranks");
   }
   options.epochs = 0;
-  CHECK(first_failure(run_job(1, [&](Group& group) { return train(group, data, options, {}).status(); })) ==
-        "rank 0: training: batch 21 and epochs 0 must be 1 or more");
+  CHECK(first_failure(run_job(1, refused)) == "rank 0: training: batch 21 and epochs 0 must be 1 or more");
 }
