@@ -1,6 +1,7 @@
 // rondo-info: what this build of Rondo is and what it finds on this machine: version, processor, reduction kernels,
 // transports and why one is not usable, algorithms, and every configuration value with its source.
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -24,14 +25,21 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kExitFailed = 2;
 
+// What follows `start` and its colon on the first line that begins with it.
 std::string first_match(const std::string& path, const std::string& start) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     if (line.rfind(start, 0) != 0) continue;
-    const size_t colon = line.find_first_not_of(" \t:", line.find(':'));
-    return colon == std::string::npos ? line : line.substr(colon);
+    const size_t text = line.find_first_not_of(" \t:", start.size());
+    return text == std::string::npos ? std::string() : line.substr(text);
   }
   return {};
+}
+
+std::string locked_memory() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return "unknown";
+  return limit.rlim_cur == RLIM_INFINITY ? "none" : fmt::format("{} kB", limit.rlim_cur / 1024);
 }
 
 // The cgroup's CPU limit in processors, "none" without one. Only the unified hierarchy states it in one place.
@@ -56,7 +64,7 @@ Json machine() {
           {"cpus online", std::to_string(sysconf(_SC_NPROCESSORS_ONLN))},
           {"cgroup cpu limit", cpu_quota()},
           {"memory", first_match("/proc/meminfo", "MemTotal")},
-          {"locked memory limit", first_match("/proc/self/limits", "Max locked memory")}};
+          {"locked memory limit", locked_memory()}};
 }
 
 Json kernels() {
