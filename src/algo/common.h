@@ -62,6 +62,58 @@ class RingOrder {
   Ranks ranks_;
 };
 
+// Folding: where the world is no power of two, the first 2 (p - q) ranks work in pairs, q the largest power of two
+// within p: the even one hands its input to the odd one and sits out. The q others are numbered by id.
+class Fold {
+ public:
+  Fold(uint32_t world, Rank me) : power_(std::bit_floor(world)), rest_(world - power_), me_(me) {}
+
+  uint32_t power() const { return power_; }
+  bool folded() const { return me_ < 2 * rest_ && me_ % 2 == 0; }
+  bool absorbs() const { return me_ < 2 * rest_ && me_ % 2 == 1; }
+  Rank partner() const { return me_ ^ 1; }  // of a rank that is folded or absorbs
+  uint32_t id() const { return id_of(me_); }
+  uint32_t id_of(Rank rank) const { return rank < 2 * rest_ ? rank / 2 : rank - rest_; }
+  Rank rank_of(uint32_t id) const { return id < rest_ ? 2 * id + 1 : id + rest_; }
+
+ private:
+  uint32_t power_, rest_;
+  Rank me_;
+};
+
+// The binomial tree rooted at Shape::root: with places counted from the root, the parent of a place clears its lowest
+// set bit.
+class Binomial {
+ public:
+  explicit Binomial(const Shape& shape) : world_(shape.world), root_(shape.root) {}
+
+  Rank parent(Rank rank) const {
+    const uint32_t at = place(rank);
+    return rank_at(at & (at - 1));
+  }
+  // Smallest subtree first.
+  Ranks children(Rank rank) const {
+    const uint32_t at = place(rank);
+    Ranks list;
+    for (uint32_t bit = 1; at + bit < world_ && (at & bit) == 0; bit <<= 1) list.push_back(rank_at(at + bit));
+    return list;
+  }
+  // The ranks below and with `rank`, itself first, each child's subtree in turn: the order in which blocks pass.
+  Ranks subtree(Rank rank) const {
+    Ranks list{rank};
+    for (const Rank child : children(rank))
+      for (const Rank below : subtree(child)) list.push_back(below);
+    return list;
+  }
+
+ private:
+  uint32_t place(Rank rank) const { return (rank + world_ - root_) % world_; }
+  Rank rank_at(uint32_t place) const { return (place + root_) % world_; }
+
+  uint32_t world_;
+  Rank root_;
+};
+
 // The whole program where there is nobody to talk to: the input is the output. Every lane copies its chunk.
 inline Schedule copy_input(const Shape& shape, Rank me) {
   Builder build(shape, me);

@@ -3,10 +3,32 @@
 #include <array>
 
 // One line per algorithm; each is defined in the file of its name.
-#define RONDO_EACH_ALGORITHM(X) \
-  X(allreduce_ring)             \
-  X(allreduce_direct)           \
-  X(allreduce_oneshot)
+#define RONDO_EACH_ALGORITHM(X)   \
+  X(allreduce_ring)               \
+  X(allreduce_direct)             \
+  X(allreduce_oneshot)            \
+  X(allreduce_recursive_doubling) \
+  X(allreduce_halving_doubling)   \
+  X(allreduce_tree)               \
+  X(reduce_binomial)              \
+  X(reduce_ring)                  \
+  X(reduce_direct)                \
+  X(broadcast_binomial)           \
+  X(broadcast_chain)              \
+  X(broadcast_scatter_allgather)  \
+  X(broadcast_flat)               \
+  X(allgather_ring)               \
+  X(allgather_bruck)              \
+  X(allgather_direct)             \
+  X(reduce_scatter_ring)          \
+  X(reduce_scatter_direct)        \
+  X(alltoall_pairwise)            \
+  X(gather_linear)                \
+  X(gather_binomial)              \
+  X(scatter_linear)               \
+  X(scatter_binomial)             \
+  X(barrier_dissemination)        \
+  X(barrier_flat)
 
 namespace rondo {
 namespace algo {

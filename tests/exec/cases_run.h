@@ -90,7 +90,7 @@ inline void make_buffers(const Case& c, Rank rank, RankBuffers& b) {
   b.original.assign(b.input, b.input + in * size);
 }
 
-inline Request request_of(const Case& c, const RankBuffers& b) {
+inline Request request_of(const Case& c, Rank rank, const RankBuffers& b) {
   Request r{.collective = c.collective,
             .input = b.input,
             .output = b.output,
@@ -100,6 +100,7 @@ inline Request request_of(const Case& c, const RankBuffers& b) {
             .root = static_cast<int64_t>(c.root),
             .vector_form = c.vector_form};
   if (!c.vector_form) return r;
+  if (c.collective == Collective::allgather) r.count = b.out_counts[rank];
   r.input_counts = b.in_counts.data();
   r.output_counts = b.out_counts.data();
   if (c.collective == Collective::alltoall) {
@@ -179,7 +180,7 @@ inline void run_case(Job& job, const Case& c) {
   std::vector<Operation*> operations;
   for (Rank rank = 0; rank < c.world; ++rank) make_buffers(c, rank, all[rank]);
   for (Rank rank = 0; rank < c.world; ++rank) {
-    const Request request = request_of(c, all[rank]);
+    const Request request = request_of(c, rank, all[rank]);
     const Status valid = check(request, c.world, rank);
     INFO(valid.text());
     REQUIRE(valid.ok());

@@ -1,0 +1,32 @@
+// Broadcast, flat: the root publishes once for all readers (shared memory: one copy), or sends to each.
+// Cost: 1 hop; p - 1 messages of n bytes where the transport has no multicast.
+#include "algo/common.h"
+
+namespace rondo::algo {
+namespace {
+
+Schedule generate(const Shape& shape, Rank me) {
+  Builder build(shape, me);
+  for (uint32_t lane = 0; lane < shape.lanes; ++lane) {
+    build.lane(lane);
+    if (me == shape.root) {
+      build.send(input(lane), others_after(shape.world, me));
+    } else {
+      build.recv(shape.root, output(lane));
+    }
+  }
+  return std::move(build).finish();
+}
+
+}  // namespace
+
+extern constinit const Algorithm broadcast_flat = {
+    .collective = Collective::broadcast,
+    .name = "flat",
+    .generate = generate,
+    .chunks = one_chunk_a_lane,
+    .order = SumOrder::none,
+    .cost = "1 hop, one publication for all readers; shared memory",
+};
+
+}  // namespace rondo::algo

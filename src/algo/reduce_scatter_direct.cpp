@@ -1,0 +1,32 @@
+// Reduce-scatter, direct: everyone sends every other rank that rank's block; each adds all operands of its own at once
+// in rank order: the canonical sum. Cost: 1 hop, p - 1 blocks sent and received by each rank.
+#include "algo/common.h"
+
+namespace rondo::algo {
+namespace {
+
+Schedule generate(const Shape& shape, Rank me) {
+  if (shape.world == 1) return copy_input(shape, me);
+  const Ranks all = all_ranks(shape.world);
+  Builder build(shape, me);
+  for (uint32_t lane = 0; lane < shape.lanes; ++lane) {
+    build.lane(lane);
+    for (const uint32_t owner : others_after(shape.world, me)) build.send(input(chunk_of(shape, owner, lane)), owner);
+    const uint32_t mine = chunk_of(shape, me, lane);
+    build.reduce_store({.operands = all, .own = input(mine), .final = true}, output(mine));
+  }
+  return std::move(build).finish();
+}
+
+}  // namespace
+
+extern constinit const Algorithm reduce_scatter_direct = {
+    .collective = Collective::reduce_scatter,
+    .name = "direct",
+    .generate = generate,
+    .chunks = one_chunk_a_rank_and_lane,
+    .order = SumOrder::canonical,
+    .cost = "1 hop, (p-1) blocks a rank; shared memory or full bisection",
+};
+
+}  // namespace rondo::algo
