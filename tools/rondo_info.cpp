@@ -118,7 +118,8 @@ void print_pairs(const char* title, const Json& object) {
   for (const auto& [name, value] : object.items()) {
     std::string text = value.is_string() ? value.get<std::string>() : std::string();
     for (size_t index = 0; value.is_array() && index < value.size(); ++index) {
-      text += (index > 0 ? " " : "") + value[index].get<std::string>();
+      if (index > 0) text += ' ';
+      text += value[index].get<std::string>();
     }
     print(fmt::format("  {:<20} {}\n", name, text));
   }
