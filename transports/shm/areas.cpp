@@ -6,6 +6,8 @@ namespace rondo::shm {
 
 namespace {
 
+constexpr size_t kClosedKept = 256;
+
 constexpr uint64_t make_state(uint64_t number, AreaState state) { return number << 2 | static_cast<uint64_t>(state); }
 constexpr AreaState state_of(uint64_t word) { return static_cast<AreaState>(word & 3); }
 
@@ -13,105 +15,154 @@ class ShmArea final : public SharedArea {
  public:
   ShmArea(std::shared_ptr<AreaAllocator> allocator, const AreaAllocator::Piece& piece,
           std::vector<std::shared_ptr<Segment>> segments)
-      : allocator_(std::move(allocator)), piece_(piece), segments_(std::move(segments)), found_(segments_.size()) {}
+      : allocator_(std::move(allocator)), piece_(piece), members_(segments.size()) {
+    for (size_t i = 0; i < segments.size(); ++i) members_[i].segment = std::move(segments[i]);
+  }
   ~ShmArea() override { allocator_->close(piece_); }
 
   std::byte* mine() override { return allocator_->segment()->at(piece_.offset); }
   const std::byte* of(uint32_t index) override {
-    if (segments_[index] == nullptr) return mine();
-    if (found_[index] == nullptr) found_[index] = look_up(*segments_[index]);
-    return found_[index];
+    Member& member = members_[index];
+    if (member.segment == nullptr) return mine();
+    if (member.piece == nullptr) look_up(member);
+    return member.piece;
   }
 
  private:
+  struct Member {
+    std::shared_ptr<Segment> segment;  // null: this rank
+    const std::byte* piece = nullptr;
+    uint32_t looked_at = 0;  // the directory's version at the last look in vain
+  };
+
+  void look_up(Member& member) const {
+    // Acquire: pairs with the release in AreaAllocator::write(); entries are at least as new as the version.
+    const uint32_t version = member.segment->header().directory.value.load(std::memory_order_acquire);
+    if (version == member.looked_at) return;
+    for (uint32_t i = 0; i < kAreaEntries && member.piece == nullptr; ++i) {
+      const AreaEntry& entry = member.segment->directory()[i];
+      // Relaxed: only whether the entry has ever been used; entries are taken into use from the front.
+      if (entry.state.load(std::memory_order_relaxed) == 0) break;
+      member.piece = read(*member.segment, entry);
+    }
+    member.looked_at = version;
+  }
+
   // The peer's directory may change under the look, and may hold anything: an entry counts only when its state is the
   // same before and after, and what it names lies inside.
-  const std::byte* look_up(Segment& peer) const {
+  const std::byte* read(Segment& peer, const AreaEntry& entry) const {
+    // Acquire, all: pair with the release stores in AreaAllocator::write(). Fields of a later state imply a later state
+    // in the second look.
+    const uint64_t before = entry.state.load(std::memory_order_acquire);
+    if (state_of(before) == AreaState::none) return nullptr;
+    const uint64_t id = entry.id.load(std::memory_order_acquire);
+    const uint64_t instance = entry.instance.load(std::memory_order_acquire);
+    const uint64_t offset = entry.offset.load(std::memory_order_acquire);
+    const uint64_t bytes = entry.bytes.load(std::memory_order_acquire);
+    if (entry.state.load(std::memory_order_acquire) != before) return nullptr;
+    if (id != piece_.id || instance != piece_.instance || bytes != piece_.bytes) return nullptr;
     const Geometry& g = peer.geometry();
-    for (uint32_t i = 0; i < kAreaEntries; ++i) {
-      const AreaEntry& entry = peer.directory()[i];
-      // Acquire: pairs with the release store in AreaAllocator::write(); the fields are those of this state or a later
-      // one.
-      const uint64_t before = entry.state.load(std::memory_order_acquire);
-      if (before == 0) return nullptr;  // entries are filled from the front
-      if (state_of(before) != AreaState::open) continue;
-      const uint64_t id = entry.id.load(std::memory_order_acquire);
-      const uint64_t instance = entry.instance.load(std::memory_order_acquire);
-      const uint64_t offset = entry.offset.load(std::memory_order_acquire);
-      const uint64_t bytes = entry.bytes.load(std::memory_order_acquire);
-      if (entry.state.load(std::memory_order_acquire) != before) continue;
-      if (id != piece_.id || instance != piece_.instance || bytes < piece_.bytes) continue;
-      if (offset % kLine != 0 || offset < g.areas_offset || offset - g.areas_offset > g.areas_bytes ||
-          bytes > g.areas_bytes - (offset - g.areas_offset))
-        continue;
-      return peer.at(offset);
-    }
-    return nullptr;
+    if (offset % kLine != 0 || offset < g.areas_offset || offset - g.areas_offset > g.areas_bytes) return nullptr;
+    if (bytes > g.areas_bytes - (offset - g.areas_offset)) return nullptr;
+    return peer.at(offset);
   }
 
   std::shared_ptr<AreaAllocator> allocator_;
   AreaAllocator::Piece piece_;
-  std::vector<std::shared_ptr<Segment>> segments_;
-  std::vector<const std::byte*> found_;
+  std::vector<Member> members_;
 };
 
 }  // namespace
 
-AreaAllocator::AreaAllocator(std::shared_ptr<Segment> own) : own_(std::move(own)) {
-  for (uint32_t i = kAreaEntries; i > 0; --i) free_entries_.push_back(i - 1);
-}
+AreaAllocator::AreaAllocator(std::shared_ptr<Segment> own) : own_(std::move(own)) {}
 
-Result<uint64_t> AreaAllocator::place(uint64_t bytes) {
+bool AreaAllocator::place(uint64_t bytes, uint64_t* offset) {
   const Geometry& g = own_->geometry();
   if (bytes <= g.areas_bytes - used_) {
-    const uint64_t offset = g.areas_offset + used_;
+    *offset = g.areas_offset + used_;
     used_ += bytes;
-    return offset;
+    return true;
   }
-  // A peer may still look at a closed piece: the one that was closed longest ago is the safest.
   const auto hole = std::find_if(holes_.begin(), holes_.end(), [&](const Hole& h) { return h.bytes >= bytes; });
-  if (hole == holes_.end())
-    return fail(Code::no_memory, "shm: no room for an area of {} bytes: {} of {} bytes are in use (RONDO_SHM_BYTES)",
-                bytes, used_, g.areas_bytes);
-  const uint64_t offset = hole->offset;
+  if (hole == holes_.end()) return false;
+  *offset = hole->offset;
   if (hole->bytes > bytes) {
     *hole = {hole->offset + bytes, hole->bytes - bytes};
   } else {
     holes_.erase(hole);
   }
-  std::fill_n(own_->at(offset), bytes, std::byte{0});
-  return offset;
+  forget(*offset, bytes);
+  std::fill_n(own_->at(*offset), bytes, std::byte{0});
+  return true;
+}
+
+// Closed pieces that lie in a range which is used again can no longer be found.
+void AreaAllocator::forget(uint64_t offset, uint64_t bytes) {
+  for (Piece& piece : closed_) {
+    if (piece.offset >= offset + bytes || offset >= piece.offset + piece.bytes) continue;
+    piece.bytes = 0;
+    write(piece, AreaState::none);
+  }
+}
+
+// Joins neighbours, which forgets who was closed first; only where no single hole is large enough.
+void AreaAllocator::merge_holes() {
+  std::sort(holes_.begin(), holes_.end(), [](const Hole& a, const Hole& b) { return a.offset < b.offset; });
+  std::deque<Hole> merged;
+  for (const Hole& hole : holes_) {
+    if (!merged.empty() && merged.back().offset + merged.back().bytes == hole.offset) {
+      merged.back().bytes += hole.bytes;
+    } else {
+      merged.push_back(hole);
+    }
+  }
+  holes_ = std::move(merged);
 }
 
 void AreaAllocator::write(const Piece& piece, AreaState state) {
   AreaEntry& entry = own_->directory()[piece.entry];
+  // Relaxed: this rank is the only writer.
   const uint64_t number = (entry.state.load(std::memory_order_relaxed) >> 2) + 1;
-  // Release, all: pair with the acquire loads in look_up(). The entry is closed while its fields change.
-  entry.state.store(make_state(number, AreaState::closed), std::memory_order_release);
+  // Release, all: pair with the acquire loads in ShmArea::read(). The entry counts as none while its fields change.
+  entry.state.store(make_state(number, AreaState::none), std::memory_order_release);
   entry.id.store(piece.id, std::memory_order_release);
   entry.instance.store(piece.instance, std::memory_order_release);
   entry.offset.store(piece.offset, std::memory_order_release);
   entry.bytes.store(piece.bytes, std::memory_order_release);
   entry.state.store(make_state(number + 1, state), std::memory_order_release);
+  // Release: pairs with the acquire in ShmArea::look_up(), which then sees the entry.
+  own_->header().directory.value.fetch_add(1, std::memory_order_release);
 }
 
 Result<AreaAllocator::Piece> AreaAllocator::open(uint64_t id, size_t bytes) {
-  if (free_entries_.empty())
-    return fail(Code::no_memory, "shm: {} shared areas are open, no more fit the directory", kAreaEntries);
-  Piece piece{.id = id, .bytes = (bytes + kLine - 1) / kLine * kLine};
-  const auto offset = place(piece.bytes);
-  if (!offset.ok()) return offset.status();
-  piece.offset = offset.value();
-  piece.instance = instances_[id]++;
-  piece.entry = free_entries_.back();
-  free_entries_.pop_back();
+  const Geometry& g = own_->geometry();
+  // Counted first: a rank that has no room stays in step with the others.
+  Piece piece{.id = id, .instance = instances_[id]++};
+  if (bytes > g.areas_bytes)
+    return fail(Code::no_memory, "shm: an area of {} bytes, all areas have {} (RONDO_SHM_BYTES)", bytes, g.areas_bytes);
+  if (fresh_entry_ == kAreaEntries && closed_.empty())
+    return fail(Code::no_memory, "shm: {} shared areas are open, the directory has no room for more", kAreaEntries);
+  piece.bytes = std::max<uint64_t>((bytes + kLine - 1) / kLine * kLine, kLine);
+  if (!place(piece.bytes, &piece.offset)) {
+    merge_holes();
+    if (!place(piece.bytes, &piece.offset))
+      return fail(Code::no_memory, "shm: no room for an area of {} bytes in {} bytes of areas (RONDO_SHM_BYTES)", bytes,
+                  g.areas_bytes);
+  }
+  // A few hundred closed entries give a late member ample time to find them; beyond that the look-up would grow long.
+  if (fresh_entry_ == kAreaEntries || closed_.size() >= kClosedKept) {
+    piece.entry = closed_.front().entry;
+    closed_.pop_front();
+  } else {
+    piece.entry = fresh_entry_++;
+  }
   write(piece, AreaState::open);
   return piece;
 }
 
 void AreaAllocator::close(const Piece& piece) {
   write(piece, AreaState::closed);
-  free_entries_.push_back(piece.entry);
+  closed_.push_back(piece);
   holes_.push_back({piece.offset, piece.bytes});
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <vector>
@@ -12,7 +13,8 @@
 
 namespace rondo::shm {
 
-// Hands out pieces of the own segment and announces them in its directory.
+// Hands out pieces of the own segment and announces them in its directory. A closed piece stays readable, and can still
+// be found by a member that is late, until its room is wanted: the longest closed go first.
 class AreaAllocator {
  public:
   explicit AreaAllocator(std::shared_ptr<Segment> own);
@@ -32,13 +34,16 @@ class AreaAllocator {
   struct Hole {
     uint64_t offset, bytes;
   };
-  Result<uint64_t> place(uint64_t bytes);
+  bool place(uint64_t bytes, uint64_t* offset);
+  void merge_holes();
+  void forget(uint64_t offset, uint64_t bytes);
   void write(const Piece& piece, AreaState state);
 
   std::shared_ptr<Segment> own_;
-  uint64_t used_ = 0;        // of the areas' room; what lies beyond has never been used
-  std::vector<Hole> holes_;  // closed pieces, oldest first: used again only when nothing fresh is left
-  std::vector<uint32_t> free_entries_;
+  uint64_t used_ = 0;       // of the areas' room; what lies beyond has never been used
+  std::deque<Hole> holes_;  // closed pieces, oldest first: used again only when nothing fresh is left
+  uint32_t fresh_entry_ = 0;
+  std::deque<Piece> closed_;  // their entries can still be found; oldest first
   std::map<uint64_t, uint64_t> instances_;
 };
 

@@ -46,13 +46,16 @@ ShmEndpoint::ShmEndpoint(Link link, Segment& own, SlotPool& pool)
 bool ShmEndpoint::room() {
   if (tail_ - consumed_seen_ < kRingEntries) return true;
   // Acquire: pairs with the store in publish_consumed(); the peer has read those descriptors and they may be written.
-  const uint32_t consumed = theirs_.consumed.value.load(std::memory_order_acquire);
+  return see_consumed(theirs_.consumed.value.load(std::memory_order_acquire)) && tail_ - consumed_seen_ < kRingEntries;
+}
+
+// Takes in the peer's count; whether it says anything new. A count that cannot be breaks the link.
+bool ShmEndpoint::see_consumed(uint32_t consumed) {
   if (tail_ - consumed > kRingEntries) {
     break_link(fail(Code::peer, "shm: rank {} says it has taken {} messages of {}", rank(), consumed, tail_));
     return false;
   }
-  consumed_seen_ = consumed;
-  return tail_ - consumed_seen_ < kRingEntries;
+  return std::exchange(consumed_seen_, consumed) != consumed;
 }
 
 void ShmEndpoint::want_room() {
@@ -289,10 +292,7 @@ bool ShmEndpoint::look_before_sleep() {
   // store of the same word, which the peer follows with a load of `sleeping`.
   if (number_of(theirs_.ring[head_ & kMask].mark.load(std::memory_order_seq_cst)) == head_ + 1) any |= drain();
   if (peer_starving_.load(std::memory_order_seq_cst) != 0) any |= evacuate();
-  if (blocked_ && theirs_.consumed.value.load(std::memory_order_seq_cst) != consumed_seen_) {
-    consumed_seen_ -= consumed_seen_ == tail_ - kRingEntries ? 0 : 1;
-    any = true;
-  }
+  if (blocked_) any |= see_consumed(theirs_.consumed.value.load(std::memory_order_seq_cst));
   return any;
 }
 

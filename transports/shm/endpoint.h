@@ -61,13 +61,12 @@ class ShmEndpoint final : public Endpoint {
   };
 
   bool has_backlog() const { return backlog_at_ < backlog_.size(); }
-  bool usable();
   bool room();
+  bool see_consumed(uint32_t consumed);
   void want_room();
   bool push_slot(const Frame& frame, uint32_t slot);
   void publish(Descriptor& descriptor, Carrier carrier, uint32_t index);
   bool flush_backlog();
-
   void drop_backlog();
 
   bool next(Message* message);
@@ -76,6 +75,8 @@ class ShmEndpoint final : public Endpoint {
   bool evacuate();
   void give_back(uint32_t slot);
   void publish_consumed();
+
+  bool usable();
   bool look_for_trouble();
   Status closed() const;
   void break_link(Status why);

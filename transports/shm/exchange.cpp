@@ -57,6 +57,9 @@ Status send_offer(int socket, Rank rank, const Offer& offer, int memfd, Deadline
     if (sent >= 0) return fail(Code::system, "shm: {} of {} bytes went to rank {}", sent, sizeof offer, rank);
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
       RONDO_TRY(ready(socket, POLLOUT, rank, deadline));
+    } else if (errno == ETOOMANYREFS && !deadline.passed()) {
+      // Too many descriptors of this user are on their way; that ends as soon as others have received theirs.
+      ::poll(nullptr, 0, 1);
     } else if (errno != EINTR) {
       return system_error(errno, fmt::format("shm: pass memory to rank {}", rank));
     }

@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,8 +22,9 @@ namespace {
 
 using namespace shm;  // NOLINT: this file is the face of that namespace
 
-constexpr uint32_t kLookAtSocketsEvery =
-    1024;  // progress() calls; death is the control plane's to find, this is a reserve
+constexpr size_t kPage = 4096;
+// In calls of progress(). Death is the control plane's to find; this is a reserve.
+constexpr uint32_t kLookAtSocketsEvery = 1024;
 
 // What two ranks must have in common to reach each other's abstract sockets and map each other's memory.
 std::string host_proof() {
@@ -34,18 +36,21 @@ std::string host_proof() {
   return fmt::format("{} {} {}", boot, std::string(link, length > 0 ? static_cast<size_t>(length) : 0), geteuid());
 }
 
+// Memory and swap, in bytes.
+uint64_t memory_of_host() {
+  struct sysinfo info;
+  if (sysinfo(&info) != 0) return INT64_MAX;
+  return (static_cast<uint64_t>(info.totalram) + info.totalswap) * info.mem_unit;
+}
+
 class ShmTransport final : public Transport {
  public:
-  ShmTransport(const ShmOptions& options, std::unique_ptr<Listener> listener, std::shared_ptr<Segment> own,
-               UniqueFd memfd, UniqueFd epoll)
+  ShmTransport(const ShmOptions& options, std::unique_ptr<Listener> listener, UniqueFd epoll)
       : options_(options),
         listener_(std::move(listener)),
-        own_(std::move(own)),
-        memfd_(std::move(memfd)),
         epoll_(std::move(epoll)),
         host_(host_proof()),
-        pool_(*own_),
-        areas_(std::make_shared<AreaAllocator>(own_)),
+        address_(host_ + "\n" + listener_->address()),
         endpoints_(options.identity.world),
         caps_{.lend = true,
               .slots = true,
@@ -57,7 +62,7 @@ class ShmTransport final : public Transport {
 
   std::string_view name() const override { return "shm"; }
   const Caps& caps() const override { return caps_; }
-  std::string address() const override { return host_ + "\n" + listener_->address(); }
+  std::string address() const override { return address_; }
   Status reaches(std::string_view address) const override;
   Status connect(std::span<const Peer> peers, Deadline deadline) override;
   Endpoint* endpoint(Rank rank) override { return rank < endpoints_.size() ? endpoints_[rank].get() : nullptr; }
@@ -68,7 +73,7 @@ class ShmTransport final : public Transport {
   void disarm() override;
 
   Slot reserve(size_t bytes, uint32_t readers) override;
-  void cancel(const Slot& slot) override { pool_.cancel(static_cast<uint32_t>(slot.handle)); }
+  void cancel(const Slot& slot) override { pool_->cancel(static_cast<uint32_t>(slot.handle)); }
   Result<std::unique_ptr<SharedArea>> share(uint64_t id, std::span<const Rank> members, size_t bytes) override;
   Result<void*> alloc(size_t bytes) override;
   Status free(void* memory) override;
@@ -77,12 +82,13 @@ class ShmTransport final : public Transport {
   void look_at_sockets();
 
   ShmOptions options_;
-  std::unique_ptr<Listener> listener_;
-  std::shared_ptr<Segment> own_;
-  UniqueFd memfd_;  // until connect() has passed it on
+  std::unique_ptr<Listener> listener_;  // until connect()
   UniqueFd epoll_;
   std::string host_;
-  SlotPool pool_;
+  std::string address_;
+  // Made by connect(), which knows how many peers there are; null before.
+  std::shared_ptr<Segment> own_;
+  std::unique_ptr<SlotPool> pool_;
   std::shared_ptr<AreaAllocator> areas_;
   std::vector<std::unique_ptr<ShmEndpoint>> endpoints_;  // by rank
   std::vector<ShmEndpoint*> connected_;
@@ -100,23 +106,33 @@ Status ShmTransport::reaches(std::string_view address) const {
 }
 
 Status ShmTransport::connect(std::span<const Peer> peers, Deadline deadline) {
+  if (listener_ == nullptr) return fail(Code::invalid, "shm: connect was called before");
+  const std::unique_ptr<Listener> listener = std::move(listener_);
   std::vector<std::string> addresses(options_.identity.world);
   for (const Peer& peer : peers) {
+    if (peer.rank >= addresses.size()) return fail(Code::invalid, "shm: rank {} of {}", peer.rank, addresses.size());
     RONDO_TRY(reaches(peer.address));
     addresses[peer.rank] = peer.address.substr(peer.address.find('\n') + 1);
   }
+  auto geometry = plan(options_.segment_bytes, options_.slot_bytes, static_cast<uint32_t>(peers.size()));
+  if (!geometry.ok()) return geometry.status();
+  UniqueFd memfd;  // only to pass it on
+  auto own = Segment::create(options_.identity.rank, geometry.value(), &memfd);
+  if (!own.ok()) return own.status();
   auto mesh = connect_mesh({.identity = options_.identity, .purpose = "shm", .streams = 1, .deadline = deadline},
-                           *listener_, addresses);
+                           *listener, addresses);
   if (!mesh.ok()) return mesh.status();
-  auto links = exchange_segments(std::move(mesh).value(), *own_, memfd_.get(), deadline);
+  auto links = exchange_segments(std::move(mesh).value(), **own, memfd.get(), deadline);
   if (!links.ok()) return links.status();
-  memfd_.reset();
+  own_ = std::move(own).value();
+  pool_ = std::make_unique<SlotPool>(*own_);
+  areas_ = std::make_shared<AreaAllocator>(own_);
   for (Link& link : *links) {
     epoll_event event{.events = EPOLLIN | EPOLLRDHUP, .data = {.u32 = link.rank}};
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link.socket.get(), &event) != 0)
       return system_error(errno, "shm: epoll_ctl");
     const Rank rank = link.rank;
-    endpoints_[rank] = std::make_unique<ShmEndpoint>(std::move(link), *own_, pool_);
+    endpoints_[rank] = std::make_unique<ShmEndpoint>(std::move(link), *own_, *pool_);
     connected_.push_back(endpoints_[rank].get());
   }
   return {};
@@ -136,19 +152,20 @@ void ShmTransport::look_at_sockets() {
 bool ShmTransport::progress(std::vector<Completion>&) {
   bool any = false;
   for (ShmEndpoint* endpoint : connected_) any |= endpoint->progress();
-  if (pool_.starving()) any |= pool_.reclaim();
+  if (pool_ != nullptr && pool_->starving()) any |= pool_->reclaim();
   if (++calls_ % kLookAtSocketsEvery == 0) look_at_sockets();
   return any;
 }
 
 bool ShmTransport::arm() {
+  if (own_ == nullptr) return true;
   if ((sleep_ & 1) == 0) ++sleep_;
   // seq_cst: pairs with the load in Bell::ring_if_asleep(): a peer that published before it is seen below, one that
   // publishes after it sees this rank asleep and rings.
   own_->header().sleeping.value.store(sleep_, std::memory_order_seq_cst);
   bool any = false;
   for (ShmEndpoint* endpoint : connected_) any |= endpoint->look_before_sleep();
-  if (pool_.starving() && pool_.released()) any = true;
+  any |= pool_->starving() && pool_->released();
   if (any) disarm();
   return !any;
 }
@@ -163,12 +180,13 @@ void ShmTransport::disarm() {
 
 Slot ShmTransport::reserve(size_t bytes, uint32_t readers) {
   RONDO_CHECK(bytes <= options_.slot_bytes && readers >= 1);
-  const int32_t slot = pool_.take(readers);
+  const int32_t slot = pool_ == nullptr ? -1 : pool_->take(readers);
   if (slot < 0) return {};
   return {own_->slot(static_cast<uint32_t>(slot)), options_.slot_bytes, static_cast<uint64_t>(slot)};
 }
 
 Result<std::unique_ptr<SharedArea>> ShmTransport::share(uint64_t id, std::span<const Rank> members, size_t bytes) {
+  if (areas_ == nullptr) return fail(Code::invalid, "shm: nothing is shared before connect");
   std::vector<std::shared_ptr<Segment>> segments;
   for (const Rank rank : members) {
     if (rank == options_.identity.rank) {
@@ -185,8 +203,11 @@ Result<std::unique_ptr<SharedArea>> ShmTransport::share(uint64_t id, std::span<c
 }
 
 Result<void*> ShmTransport::alloc(size_t bytes) {
-  const size_t rounded = (std::max<size_t>(bytes, 1) + 4095) / 4096 * 4096;
-  if (rounded < bytes) return fail(Code::no_memory, "shm: {} bytes are more than memory can hold", bytes);
+  // Memory is taken page by page on first use, where a lack of it can no longer be reported: what can never fit is
+  // refused here.
+  const uint64_t most = memory_of_host();
+  if (bytes > most) return fail(Code::no_memory, "shm: {} bytes were asked for, this host has {}", bytes, most);
+  const size_t rounded = (std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
   auto fd = make_memfd("rondo-alloc", rounded);
   if (!fd.ok()) return fd.status();
   void* base = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, fd->get(), 0);
@@ -220,17 +241,15 @@ ShmTransport::~ShmTransport() {
 Result<std::unique_ptr<Transport>> make_shm(const ShmOptions& options) {
   if (options.slot_bytes < kInlineBytes)
     return fail(Code::invalid, "shm: slots of {} bytes, expected at least {}", options.slot_bytes, kInlineBytes);
+  // Whether the budget is enough for anything at all; connect() knows for how many peers.
+  auto least = plan(options.segment_bytes, options.slot_bytes, 1);
+  if (!least.ok()) return least.status();
   auto listener = Listener::unix_abstract();
   if (!listener.ok()) return listener.status();
-  auto geometry = plan(options.segment_bytes, options.slot_bytes, std::max(options.identity.world, 2u) - 1);
-  if (!geometry.ok()) return geometry.status();
-  UniqueFd memfd;
-  auto own = Segment::create(options.identity.rank, geometry.value(), &memfd);
-  if (!own.ok()) return own.status();
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return system_error(errno, "shm: epoll_create1");
-  return std::unique_ptr<Transport>(std::make_unique<ShmTransport>(
-      options, std::move(listener).value(), std::move(own).value(), std::move(memfd), std::move(epoll)));
+  return std::unique_ptr<Transport>(
+      std::make_unique<ShmTransport>(options, std::move(listener).value(), std::move(epoll)));
 }
 
 }  // namespace rondo
