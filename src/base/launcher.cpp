@@ -17,6 +17,8 @@ struct Family {
   const char* local_world;
 };
 
+constexpr uint32_t kProbedPorts = 16;  // above the port of a probe:// rendezvous
+
 constexpr std::array<Family, 5> kFamilies = {{
     {"horovod", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"},
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
@@ -31,6 +33,10 @@ uint64_t hash_of(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
+}
+
+std::string bracketed(const std::string& host) {
+  return host.find(':') == std::string::npos || host.front() == '[' ? host : "[" + host + "]";
 }
 
 std::optional<uint32_t> number(std::string_view text) {
@@ -119,8 +125,10 @@ std::string remote_meeting(const Config& config, const Placement& placed, const 
   if (placed.family == "torchrun") {
     const auto host = config.foreign("MASTER_ADDR");
     const auto port = optional_number(config, "MASTER_PORT");
-    // The port itself usually belongs to torchrun's own store.
-    if (host && port && *port < 65535) return fmt::format("tcp://{}:{}", *host, *port + 1);
+    // The port itself usually belongs to torchrun's own store; the ones above it are probed, and the job's number in
+    // the handshake tells which of them is ours.
+    if (host && port && *port > 0 && *port + kProbedPorts <= 65535)
+      return fmt::format("probe://{}:{}/{:016x}", bracketed(*host), *port, hash_of(job));
   }
   if (placed.family == "slurm") {
     const std::string host = first_slurm_host(config.foreign("SLURM_STEP_NODELIST").value_or(""));

@@ -38,8 +38,10 @@ std::string found_host_id() {
 // The local address by which the rendezvous host is reached; loopback when it says nothing of a network.
 std::string host_towards(const std::string& rendezvous) {
   const std::string fallback = "127.0.0.1";
-  if (!rendezvous.starts_with("tcp://")) return fallback;
-  std::string host = rendezvous.substr(6);
+  const bool probed = rendezvous.starts_with("probe://");
+  if (!probed && !rendezvous.starts_with("tcp://")) return fallback;
+  std::string host = rendezvous.substr(probed ? 8 : 6);
+  host.resize(std::min(host.size(), host.find('/')));
   const size_t colon = host.rfind(':');
   if (colon == std::string::npos) return fallback;
   const std::string port = host.substr(colon + 1);

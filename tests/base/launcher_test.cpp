@@ -111,8 +111,13 @@ TEST_CASE("launcher: ranks of one job on one host meet, other jobs, restarts and
 }
 
 TEST_CASE("launcher: several hosts meet where the launcher says, but never on torchrun's own port") {
-  CHECK(placed({"RANK=0", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.7", "MASTER_PORT=29500"})
-            .rendezvous == "tcp://10.0.0.7:29501");
+  const auto torch = [](const char* host, const char* restart) {
+    return placed({"RANK=0", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", host, "MASTER_PORT=29500", restart}).rendezvous;
+  };
+  const std::string first = torch("MASTER_ADDR=10.0.0.7", "TORCHELASTIC_RESTART_COUNT=0");
+  CHECK(first.rfind("probe://10.0.0.7:29500/", 0) == 0);
+  CHECK(torch("MASTER_ADDR=10.0.0.7", "TORCHELASTIC_RESTART_COUNT=1") != first);
+  CHECK(torch("MASTER_ADDR=fd00::7", "TORCHELASTIC_RESTART_COUNT=0").rfind("probe://[fd00::7]:29500/", 0) == 0);
   const Placement slurm = placed({"SLURM_PROCID=3", "SLURM_NTASKS=4", "SLURM_NNODES=2",
                                   "SLURM_STEP_NODELIST=gpu[07-08]", "SLURM_JOB_ID=5", "SLURM_STEP_ID=0"});
   CHECK(slurm.rendezvous.rfind("tcp://gpu07:2", 0) == 0);
