@@ -12,8 +12,8 @@
 
 #include "base/status.h"
 #include "comm/fabric.h"
-#include "exec/request.h"
 #include "comm/schedule_cache.h"
+#include "exec/request.h"
 #include "tune/choose.h"
 
 namespace rondo {

@@ -104,8 +104,8 @@ Result<std::shared_ptr<Group>> Fabric::make_group(uint32_t id, std::vector<Rank>
     near_index[i] = static_cast<int>(near.size());
     near.push_back(ranks[i]);
   }
-  std::unique_ptr<SharedArea> board_area, cells_area;
   LeaseHold hold(*this);
+  std::unique_ptr<SharedArea> board_area, cells_area;
   if (shared != nullptr) {
     auto board = shared->share(uint64_t{id} << 8 | 1, near, CallBoard::area_bytes());
     if (!board.ok()) return board.status();
@@ -117,28 +117,43 @@ Result<std::shared_ptr<Group>> Fabric::make_group(uint32_t id, std::vector<Rank>
     }
   }
   group->board = std::make_unique<CallBoard>(group->world(), group->rank, std::move(board_area), std::move(near_index));
-  if (cells_area != nullptr) RONDO_TRY(bind_cells(*group, std::move(cells_area)));
+  RONDO_TRY(share_memory(*group, std::move(cells_area)));
   groups_.push_back(group);
   return group;
 }
 
-// Waits until every member has made its piece: they all are in the same call.
-Status Fabric::bind_cells(Group& group, std::unique_ptr<SharedArea> area) {
-  std::vector<const std::byte*> pieces(group.world());
+// Waits until every member that shares memory has made its pieces and has found this rank's: a member that leaves right
+// afterwards leaves them readable.
+Status Fabric::share_memory(Group& group, std::unique_ptr<SharedArea> cells_area) {
   const Deadline deadline = Deadline::after_ms(options_.config.milliseconds(Key::join_timeout_ms));
-  for (uint32_t i = 0; i < group.world(); ++i) {
-    while ((pieces[i] = area->of(i)) == nullptr) {
+  std::vector<const std::byte*> pieces(group.world());
+  const auto await = [&](Rank member, auto&& ready) -> Status {
+    for (uint32_t turn = 1; !ready(); ++turn) {
       if (deadline.passed())
-        return fail(Code::timeout, "rank {} has not made its part of communicator {}", i, group.id);
+        return fail(Code::timeout, "rank {} has not made its part of communicator {} within {} ms", member, group.id,
+                    options_.config.milliseconds(Key::join_timeout_ms));
       pass();
       control_pass();
-      if (!group.members[i].endpoint->status().ok()) return group.members[i].endpoint->status();
+      const Status& link = group.members[member].endpoint->status();
+      if (!link.ok() && !ready()) return link;
       hand_over();
     }
+    return {};
+  };
+  for (Rank member = 0; member < group.world(); ++member) {
+    if (!group.board->shares(member) || member == group.rank) continue;
+    RONDO_TRY(await(member, [&] { return group.board->found(member); }));
+    if (cells_area != nullptr) RONDO_TRY(await(member, [&] { return cells_area->of(member) != nullptr; }));
   }
+  group.board->set_ready();
+  for (Rank member = 0; member < group.world(); ++member)
+    if (group.board->shares(member) && member != group.rank)
+      RONDO_TRY(await(member, [&] { return group.board->ready(member); }));
+  if (cells_area == nullptr) return {};
+  for (Rank member = 0; member < group.world(); ++member) pieces[member] = cells_area->of(member);
   auto cells = std::make_unique<OneShotCells>();
-  cells->cells.bind(area->mine(), pieces);
-  cells->area = std::move(area);
+  cells->cells.bind(cells_area->mine(), pieces);
+  cells->area = std::move(cells_area);
   cells->sources.resize(group.world());
   group.cells = std::move(cells);
   return {};

@@ -112,7 +112,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   Status open_control(const Deadline& deadline, const std::vector<Card>& cards);
   Status exchange_addresses(const Deadline& deadline, std::vector<Card>& cards);
   Status choose_links(const Deadline& deadline, const std::vector<Card>& cards);
-  Status bind_cells(Group& group, std::unique_ptr<SharedArea> area);
+  Status share_memory(Group& group, std::unique_ptr<SharedArea> cells_area);
   Status open_descriptors();
   uint32_t usable_cpus() const;
 
@@ -128,18 +128,22 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   void hand_over();
   bool sleep_step(const Operation* operation, int64_t until_ns);
   void notify_ended();
+  void announce_failures();
   void ring();
   void run_thread();
 
   // watch.cpp; with the lease held
   void watch(int64_t now);
   void watch_one(Operation& operation, int64_t now);
+  void fail_for_departed(Operation& operation, Rank rank);
+  bool judge_suspect(Operation& operation, int64_t now, int64_t stalled);
   bool compare_boards(Operation& operation);
   void send_board(Operation& operation);
   void learn_board(const ControlMessage& message);
   void lost(const ControlMessage& message);
   std::string waiting_for(const Operation& operation) const;
   std::shared_ptr<Group> group_of(uint32_t id) const;
+  void publish_failure(Group& group, Rank culprit, bool tell);
   void fail_locked(Group& group, const Status& cause, Rank culprit, bool tell);
 
   FabricOptions options_;

@@ -30,6 +30,7 @@ bool Fabric::pass() {
 // Operations have ended: whoever sleeps for one looks again.
 void Fabric::notify_ended() {
   ended_seen_ = executor_->ended();
+  announce_failures();
   // Pairs with the increment before a sleeper's last look: it sees the operation ended, or is counted here.
   if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
   ring();

@@ -59,8 +59,7 @@ void Fabric::watch_one(Operation& operation, int64_t now) {
     operation.look_every_ns = kFirstLookNs;
     operation.warned = false;
   }
-  if (operation.suspect && operation.look_every_ns > kFirstLookNs)
-    operation.next_look_ns = std::min(operation.next_look_ns, now + kFirstLookNs);
+  if (operation.suspect) operation.next_look_ns = std::min(operation.next_look_ns, now + kFirstLookNs);
   if (now < operation.next_look_ns) return;
   operation.look_every_ns = std::min(operation.look_every_ns * 2, kLookSeldomNs);
   operation.next_look_ns = now + operation.look_every_ns;
@@ -68,20 +67,10 @@ void Fabric::watch_one(Operation& operation, int64_t now) {
   Group& group = *operation.group;
   if (compare_boards(operation)) return;
   send_board(operation);
-  if (operation.suspect && stalled > kSuspectNs) {
-    return fail_locked(
-        group,
-        fail(Code::mismatch, "rank {} made another call than this rank's {}", *operation.suspect, what(operation)),
-        *operation.suspect, true);
-  }
+  if (judge_suspect(operation, now, stalled)) return;
   for (const Rank rank : executor_->awaited(operation)) {
     const int64_t departed = departed_at_[group.members[rank].fabric_rank];
-    if (departed != 0 && now - departed > kDepartedGraceNs) {
-      return fail_locked(group,
-                         fail(Code::mismatch, "rank {} destroyed its communicator after {} calls; rank {} waits in {}",
-                              rank, group.board->calls_of(rank), group.rank, what(operation)),
-                         rank, true);
-    }
+    if (departed != 0 && now - departed > kDepartedGraceNs) return fail_for_departed(operation, rank);
   }
   if (options_.timeout_ns >= 0 && stalled > options_.timeout_ns) {
     return fail_locked(group,
@@ -94,6 +83,34 @@ void Fabric::watch_one(Operation& operation, int64_t now) {
     options_.log.warn("{} has made no progress for {:.0f} s{}", what(operation), static_cast<double>(stalled) / 1e9,
                       waiting_for(operation));
   }
+}
+
+void Fabric::fail_for_departed(Operation& operation, Rank rank) {
+  Group& group = *operation.group;
+  fail_locked(group,
+              fail(Code::mismatch, "rank {} destroyed its communicator after {} calls; rank {} waits in {}", rank,
+                   group.board->calls_of(rank), group.rank, what(operation)),
+              rank, true);
+}
+
+// A failed link or a foreign message: the control plane and the boards usually say more within moments.
+bool Fabric::judge_suspect(Operation& operation, int64_t now, int64_t stalled) {
+  if (!operation.suspect) return false;
+  Group& group = *operation.group;
+  const Rank rank = *operation.suspect;
+  control_pass();
+  if (!operation.linked) return true;
+  if (departed_at_[group.members[rank].fabric_rank] != 0) {
+    fail_for_departed(operation, rank);
+    return true;
+  }
+  operation.next_look_ns = now + kFirstLookNs;
+  if (stalled < kSuspectNs) return false;
+  const Status cause = operation.evidence.ok() ? fail(Code::mismatch, "rank {} made another call than rank {}'s {}",
+                                                      rank, group.rank, what(operation))
+                                               : operation.evidence;
+  fail_locked(group, cause, rank, true);
+  return true;
 }
 
 std::string Fabric::waiting_for(const Operation& operation) const {
@@ -217,17 +234,27 @@ void Fabric::lost(const ControlMessage& message) {
 void Fabric::fail_locked(Group& group, const Status& cause, Rank culprit, bool tell) {
   if (!group.broken.ok()) return;
   executor_->fail_group(group, cause);
-  group.health.store(static_cast<int32_t>(cause.code()), std::memory_order_release);
-  if (tell && control_ != nullptr) {
-    for (const Member& member : group.members)
-      if (member.endpoint != nullptr)
-        control_->send(member.fabric_rank, {.kind = ControlKind::abort,
-                                            .from = rank(),
-                                            .code = cause.code(),
-                                            .culprit = culprit,
-                                            .text = with_comm(group.id, cause.text())});
-  }
+  publish_failure(group, culprit, tell);
   notify_ended();
+}
+
+// Groups that the executor has ended by itself (a message of another length).
+void Fabric::announce_failures() {
+  for (const auto& group : groups_)
+    if (!group->broken.ok() && group->health.load(std::memory_order_relaxed) == 0)
+      publish_failure(*group, group->rank, true);
+}
+
+void Fabric::publish_failure(Group& group, Rank culprit, bool tell) {
+  group.health.store(static_cast<int32_t>(group.broken.code()), std::memory_order_release);
+  if (!tell || control_ == nullptr) return;
+  for (const Member& member : group.members)
+    if (member.endpoint != nullptr)
+      control_->send(member.fabric_rank, {.kind = ControlKind::abort,
+                                          .from = rank(),
+                                          .code = group.broken.code(),
+                                          .culprit = culprit,
+                                          .text = with_comm(group.id, group.broken.text())});
 }
 
 void Fabric::break_group(Group& group, const Status& cause, Rank culprit) {

@@ -44,6 +44,10 @@ class CallBoard {
   uint64_t calls_of(Rank member) const;
   // Whether the member's piece is in shared memory; else its entries come by message.
   bool shares(Rank member) const { return area_ != nullptr && area_index_[member] >= 0; }
+  // Whether the member's piece has been found, and whether the member has said that it has found all others'.
+  bool found(Rank member) const { return piece(member) != nullptr; }
+  bool ready(Rank member) const { return found(member) && piece(member)->ready.load(std::memory_order_acquire) != 0; }
+  void set_ready() { mine_->ready.store(1, std::memory_order_release); }  // pairs with ready()
   // Keeps an entry that came by message.
   void learn(Rank member, const BoardEntry& entry);
 
@@ -65,7 +69,8 @@ class CallBoard {
   };
   struct Piece {
     std::atomic<uint64_t> calls;
-    std::atomic<uint64_t> unused[15];
+    std::atomic<uint64_t> ready;
+    std::atomic<uint64_t> unused[14];
     Line line[kKept];
   };
 

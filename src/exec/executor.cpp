@@ -148,7 +148,7 @@ bool Executor::drive_one_shot(Operation& operation) {
     const Cells::Seen seen = shared.cells.ready(operation.seen, operation.turn);
     if (seen.payload == nullptr) return false;
     if (seen.fingerprint != operation.fingerprint) {
-      suspect(operation, operation.seen);
+      suspect(operation, operation.seen, Status());
       return false;
     }
     shared.sources[operation.seen] = seen.payload;
@@ -165,8 +165,10 @@ bool Executor::drive_one_shot(Operation& operation) {
   return true;
 }
 
-void Executor::suspect(Operation& operation, Rank rank) {
+void Executor::suspect(Operation& operation, Rank rank, Status evidence) {
+  if (operation.suspect) return;
   operation.suspect = rank;
+  operation.evidence = std::move(evidence);
   suspicious_ = true;
 }
 

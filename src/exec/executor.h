@@ -55,6 +55,7 @@ class Executor {
   // A message that found no room.
   struct Queued {
     Endpoint* endpoint;
+    Rank to;
     Frame frame;
     const std::byte* data;
     uint32_t batch;
@@ -78,7 +79,7 @@ class Executor {
   bool check_message(Operation& operation, Rank from, const Message& message, size_t bytes);
   void offer_destination(Operation& operation, const Instance& at, const Step& step, const Extent& extent);
   Targets targets(const Operation& operation, const Step& step, size_t bytes) const;
-  void suspect(Operation& operation, Rank rank);
+  void suspect(Operation& operation, Rank rank, Status evidence);
   bool behind(const Endpoint& endpoint) const;  // an earlier message to this peer waits for room
   bool make_room(Operation& operation, const Instance& at, const Step& step, const Extent& extent, const Targets& to);
   bool compute(Operation& operation, const Instance& at, const Step& step, const Extent& extent);
@@ -88,7 +89,7 @@ class Executor {
 
   // sends (sends.cpp)
   uint32_t open_batch(Operation* operation, const Instance& at, std::byte* staging);
-  void emit(Operation& operation, Endpoint& endpoint, const Frame& frame, const std::byte* data, uint32_t batch);
+  void emit(Operation& operation, Rank to, const Frame& frame, const std::byte* data, uint32_t batch);
   bool close_batch(uint32_t batch);  // true: nothing outstanding, the batch is gone
   void send_complete(uint32_t batch);
   bool flush_queue();

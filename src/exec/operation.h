@@ -88,11 +88,13 @@ class Operation {
   UserTransfer user;
   uint32_t sends_pending = 0;  // sends that read the user's memory
   bool started = false;
-  bool linked = false;  // in the executor's list
+  bool linked = false;    // in the executor's list
   bool deferred = false;  // waited for by group_end
-  Status error;         // set while driving; ends the group
-  std::optional<Rank>
-      suspect;  // a member whose message shows another call: nothing moves until the boards have been read
+  Status error;           // set while driving; ends the group
+  // A member that has shown another call (`evidence` ok) or whose link has failed (evidence: the link's status).
+  // Nothing moves until the communicator, which knows boards and farewells, has judged it.
+  std::optional<Rank> suspect;
+  Status evidence;
   // The watch on lack of progress (comm/watch.cpp).
   uint64_t watched_moves = 0;
   int64_t watched_since_ns = 0;

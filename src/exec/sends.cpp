@@ -22,16 +22,16 @@ bool Executor::behind(const Endpoint& endpoint) const {
   return std::any_of(queue_.begin(), queue_.end(), [&](const Queued& queued) { return queued.endpoint == &endpoint; });
 }
 
-void Executor::emit(Operation& operation, Endpoint& endpoint, const Frame& frame, const std::byte* data,
-                    uint32_t batch) {
+void Executor::emit(Operation& operation, Rank to, const Frame& frame, const std::byte* data, uint32_t batch) {
+  Endpoint& endpoint = *operation.group->members[to].endpoint;
   const Sent sent = behind(endpoint) ? Sent::again : endpoint.send(frame, data, batch);
   if (sent == Sent::done) return;
   if (sent == Sent::failed) {
-    operation.error = endpoint.status();
+    suspect(operation, to, endpoint.status());
     return;
   }
   ++batches_[batch].outstanding;
-  if (sent == Sent::again) queue_.push_back({&endpoint, frame, data, batch});
+  if (sent == Sent::again) queue_.push_back({&endpoint, to, frame, data, batch});
 }
 
 bool Executor::close_batch(uint32_t batch) {
@@ -74,7 +74,7 @@ bool Executor::flush_queue() {
     moved = true;
     if (sent == Sent::pending) continue;
     if (sent == Sent::failed && batches_[queued.batch].operation != nullptr)
-      batches_[queued.batch].operation->error = queued.endpoint->status();
+      suspect(*batches_[queued.batch].operation, queued.to, queued.endpoint->status());
     send_complete(queued.batch);
   }
   queue_.resize(kept);

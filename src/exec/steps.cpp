@@ -60,7 +60,7 @@ bool Executor::check_message(Operation& operation, Rank from, const Message& mes
   if (message.frame.fingerprint == operation.fingerprint && message.frame.bytes == bytes &&
       message.frame.epoch == operation.group->epoch)
     return true;
-  suspect(operation, from);
+  suspect(operation, from, Status());
   return false;
 }
 
@@ -85,7 +85,7 @@ bool Executor::gather(Operation& operation, const Instance& at, const Step& step
     Endpoint& endpoint = *operation.group->members[from[i]].endpoint;
     if (!endpoint.poll(key, &message)) {
       message.frame.version = 0;
-      if (!endpoint.status().ok()) operation.error = endpoint.status();
+      if (!endpoint.status().ok()) suspect(operation, from[i], endpoint.status());
       continue;
     }
     ++waiting.arrived;
@@ -196,9 +196,9 @@ bool Executor::conclude(Operation& operation, const Instance& at, const Step& st
   for (const uint32_t rank : operation.schedule->list(step.to)) {
     const Member& member = operation.group->members[rank];
     if (member.transport == slotted) {
-      if (member.endpoint->commit(frame, way.slot) == Sent::failed) operation.error = member.endpoint->status();
+      if (member.endpoint->commit(frame, way.slot) == Sent::failed) suspect(operation, rank, member.endpoint->status());
     } else {
-      emit(operation, *member.endpoint, frame, way.primary, batch);
+      emit(operation, rank, frame, way.primary, batch);
     }
   }
   way.slot = {};

@@ -52,7 +52,7 @@ bool Executor::send_pieces(Operation& operation) {
   const Member& member = operation.group->members[*user.peer];
   bool moved = false;
   // Few pieces are read from the user's memory at a time: the rest waits here, not in the transport.
-  while ((!user.started || user.moved < user.bytes) && operation.sends_pending < 4 && operation.error.ok()) {
+  while ((!user.started || user.moved < user.bytes) && operation.sends_pending < 4 && !operation.suspect) {
     const size_t bytes = std::min(user.bytes - user.moved, user.piece_bytes);
     const Frame frame = user_frame(operation, user.tag, bytes);
     const Caps& caps = member.transport->caps();
@@ -61,10 +61,11 @@ bool Executor::send_pieces(Operation& operation) {
       const Slot slot = member.transport->reserve(bytes, 1);
       if (slot.data == nullptr) break;
       options_.device->copy(slot.data, nullptr, user.data + user.moved, bytes, 0);
-      if (member.endpoint->commit(frame, slot) == Sent::failed) operation.error = member.endpoint->status();
+      if (member.endpoint->commit(frame, slot) == Sent::failed)
+        suspect(operation, *user.peer, member.endpoint->status());
     } else {
       const uint32_t batch = open_batch(&operation, {}, nullptr);
-      emit(operation, *member.endpoint, frame, user.data + user.moved, batch);
+      emit(operation, *user.peer, frame, user.data + user.moved, batch);
       close_batch(batch);
     }
     user.started = true;
@@ -124,7 +125,7 @@ bool Executor::recv_pieces(Operation& operation) {
     finish(operation, Status());
     return true;
   }
-  if (!moved && !member.endpoint->status().ok()) operation.error = member.endpoint->status();
+  if (!moved && !member.endpoint->status().ok()) suspect(operation, *user.peer, member.endpoint->status());
   return moved;
 }
 

@@ -1,6 +1,6 @@
 // Jobs of 4 processes of which one is killed with SIGKILL at a random moment, the join included: every survivor
 // finishes or returns an error that names the dead or missing rank before the deadline, and nothing is left behind.
-// RONDO_TEST_SEED repeats a run; RONDO_TEST_JOBS sets the number of jobs.
+// KILL_TEST_SEED repeats a run; KILL_TEST_JOBS sets the number of jobs.
 #include <catch2/catch.hpp>
 
 #include <dirent.h>
@@ -110,8 +110,8 @@ std::vector<int> run_job(Shared& shared, int victim, int64_t after_us, const cha
 }  // namespace
 
 TEST_CASE("kill: survivors of a killed rank finish or name it, and nothing is left") {
-  const char* given = std::getenv("RONDO_TEST_SEED");
-  const char* given_jobs = std::getenv("RONDO_TEST_JOBS");
+  const char* given = std::getenv("KILL_TEST_SEED");
+  const char* given_jobs = std::getenv("KILL_TEST_JOBS");
   const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : static_cast<uint64_t>(time(nullptr));
   const int jobs = given_jobs ? std::atoi(given_jobs) : 100;
   WARN("seed " << seed << ", " << jobs << " jobs");
