@@ -149,6 +149,13 @@ int main(int count, char** arguments) {
   if (speaks) {
     if (const ErrorText text = write_files(summary, options, rows); !text.empty()) return fail(who, text);
   }
+  const auto refused = [](const Row& row) {
+    return !row.out_of_place.refusal.empty() || !row.in_place.refusal.empty();
+  };
+  if (!rows.empty() && std::all_of(rows.begin(), rows.end(), refused)) {
+    const Row& row = rows.front();
+    return fail(who, row.out_of_place.refusal.empty() ? row.in_place.refusal : row.out_of_place.refusal);
+  }
   const int64_t wrong = wrong_total(rows);
   say(speaks, options.check ? fmt::format("# wrong: {}\n", wrong) : "# wrong: not checked\n");
   return wrong > 0 ? kExitWrong : 0;

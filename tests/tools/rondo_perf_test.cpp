@@ -148,7 +148,7 @@ TEST_CASE("a plot of nothing and of one point is still a picture") {
   const Summary summary = {"1.2.3", 2, 2, "shm", "private"};
   REQUIRE(svg_text(summary, {}).find("</svg>") != std::string::npos);
   Row row = {{Kind::allreduce, RONDO_FLOAT32, RONDO_SUM, 0, 0, 2, 1024}, "ring", {}, {}};
-  row.out_of_place = {true, 1, 5, 5, 5, 5, 1, 1, 0};
+  row.out_of_place = {true, 1, 1, 5, 5, 5, 5, 1, 1, 0, {}};
   const std::string svg = svg_text(summary, {row});
   REQUIRE(svg.find("allreduce float32 sum") != std::string::npos);
   REQUIRE(svg.find("nan") == std::string::npos);
@@ -207,4 +207,13 @@ TEST_CASE("wrong arguments and an unknown algorithm end with 2 and say why") {
   const Outcome outcome = perf(2, {"-a", "teleport", "-e", "8"});
   REQUIRE(outcome.exit_code == 2);
   REQUIRE(outcome.err.find("teleport") != std::string::npos);
+}
+
+TEST_CASE("sizes that a forced algorithm cannot do are left out, and it is an error when it can do none") {
+  const Outcome some = perf(2, {"-a", "oneshot", "-b", "64", "-e", "64K", "-f", "32", "--verify-only", "-t", "shm"});
+  CHECK(some.err == "");
+  REQUIRE(some.exit_code == 0);
+  const Outcome none = perf(2, {"-a", "oneshot", "-b", "64K", "-e", "64K", "--verify-only", "-t", "shm"});
+  REQUIRE(none.exit_code == 2);
+  REQUIRE(none.err.find("UNSUPPORTED") != std::string::npos);
 }

@@ -12,6 +12,10 @@ namespace {
 
 constexpr double kSecondsPerSize = 0.3;
 constexpr uint32_t kIterationsLeast = 5, kIterationsMost = 2000;
+// Ranks leave a barrier up to some microseconds apart, which would be most of the time of a small call. So calls that
+// are shorter than kBurstNs are timed several at a time.
+constexpr int64_t kBurstNs = 50'000;
+constexpr uint32_t kBurstMost = 200, kBurstProbe = 16;
 
 struct Buffers {
   char* in;
@@ -43,9 +47,15 @@ size_t count_wrong(const Call& call, const Buffers& buffers, Values& values, uin
   return wrong;
 }
 
-// One iteration: new data, everybody ready, the timed calls, the check, which a negative `wrong` turns off.
+struct Iteration {
+  int64_t nanoseconds = 0;
+  int64_t wrong = 0;     // negative: not checked
+  bool refused = false;  // UNSUPPORTED, which is the same on all ranks and starts nothing
+};
+
+// One iteration: new data, everybody ready, the timed calls, the check.
 ErrorText iterate(const Job& job, uint32_t burst, const Call& call, const Buffers& buffers, Values& values,
-                  uint64_t seed, int64_t& nanoseconds, int64_t& wrong) {
+                  uint64_t seed, Iteration& iteration) {
   using Clock = std::chrono::steady_clock;
   prepare(call, buffers, values, seed);
   if (const rondo_status status = rondo_barrier(job.comm(), nullptr); status != RONDO_OK) {
@@ -54,23 +64,64 @@ ErrorText iterate(const Job& job, uint32_t burst, const Call& call, const Buffer
   const Clock::time_point start = Clock::now();
   for (uint32_t repeat = 0; repeat < burst; ++repeat) {
     if (const rondo_status status = run(job.comm(), call, buffers.in, buffers.out); status != RONDO_OK) {
+      iteration.refused = status == RONDO_ERR_UNSUPPORTED;
       return failure(job.comm(), status, fmt::format("{} of {} bytes", info(call.kind).name, call_bytes(call)));
     }
   }
-  nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-  if (wrong >= 0) wrong += static_cast<int64_t>(count_wrong(call, buffers, values, seed));
+  iteration.nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  if (iteration.wrong >= 0) iteration.wrong += static_cast<int64_t>(count_wrong(call, buffers, values, seed));
   return {};
 }
 
-// The number of iterations, agreed by all ranks from the slowest rank's last warm-up.
-ErrorText choose_iterations(const Job& job, const Options& options, Kind kind, int64_t warm_ns, uint32_t& iterations) {
-  iterations = options.verify_only ? 1 : options.iterations;
-  if (iterations != 0) return {};
-  std::vector<int64_t> slowest = {warm_ns};
-  if (ErrorText text = job.largest(kind, slowest); !text.empty()) return text;
-  const double fitting = kSecondsPerSize * 1e9 / static_cast<double>(std::max<int64_t>(slowest[0], 1));
-  iterations = static_cast<uint32_t>(std::clamp<double>(fitting, kIterationsLeast, kIterationsMost));
+// One form of one call under measurement: what does not change between its iterations, and what they add up.
+struct Run {
+  const Job& job;
+  const Call& call;
+  Buffers buffers;
+  Values& values;
+  uint64_t& seed;
+  Iteration iteration;
+  uint32_t burst = 1;
+  uint32_t iterations = 1;
+
+  ErrorText once(uint32_t calls) { return iterate(job, calls, call, buffers, values, ++seed, iteration); }
+};
+
+// Runs the warm-up, every result of which is checked; `fastest_ns` is then the best of it, over the slowest rank.
+ErrorText warm_up(Run& run, uint32_t rounds, int64_t& fastest_ns) {
+  fastest_ns = INT64_MAX;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    if (ErrorText text = run.once(1); !text.empty()) return text;
+    fastest_ns = std::min(fastest_ns, run.iteration.nanoseconds);
+  }
+  std::vector<int64_t> slowest = {fastest_ns};
+  if (ErrorText text = run.job.largest(run.call.kind, slowest); !text.empty()) return text;
+  fastest_ns = std::max<int64_t>(slowest[0], 1);
   return {};
+}
+
+// Chooses how many calls make an iteration and how many iterations make the measurement, alike on all ranks.
+ErrorText choose_lengths(Run& run, const Options& options, int64_t call_ns) {
+  run.burst = options.burst;
+  if (options.burst == 0 && call_ns < kBurstNs * 2) {
+    if (ErrorText text = run.once(kBurstProbe); !text.empty()) return text;
+    std::vector<int64_t> slowest = {run.iteration.nanoseconds / kBurstProbe};
+    if (ErrorText text = run.job.largest(run.call.kind, slowest); !text.empty()) return text;
+    call_ns = std::max<int64_t>(slowest[0], 1);
+  }
+  if (options.burst == 0) run.burst = static_cast<uint32_t>(std::clamp<int64_t>(kBurstNs / call_ns, 1, kBurstMost));
+  const double fitting = kSecondsPerSize * 1e9 / (static_cast<double>(call_ns) * run.burst);
+  run.iterations = options.iterations != 0
+                       ? options.iterations
+                       : static_cast<uint32_t>(std::clamp<double>(fitting, kIterationsLeast, kIterationsMost));
+  return {};
+}
+
+bool wants(const Options& options, const KindInfo& kind, Form form) {
+  const bool in_place = form == Form::in_place;
+  if (!(in_place ? kind.has_in_place : kind.has_out_of_place)) return false;
+  if (kind.has_in_place != kind.has_out_of_place) return true;  // the only form it has
+  return options.forms != (in_place ? Forms::out_of_place : Forms::in_place);
 }
 
 }  // namespace
@@ -91,6 +142,7 @@ void summarise(std::vector<int64_t> nanoseconds, uint32_t burst, Timing& timing)
   };
   const double sum = static_cast<double>(std::accumulate(nanoseconds.begin(), nanoseconds.end(), int64_t{0}));
   timing.iterations = static_cast<uint32_t>(count);
+  timing.burst = burst;
   timing.mean_us = sum / static_cast<double>(count) / unit;
   timing.min_us = percentile(0);
   timing.p50_us = percentile(0.5);
@@ -100,33 +152,33 @@ void summarise(std::vector<int64_t> nanoseconds, uint32_t burst, Timing& timing)
 ErrorText measure(const Job& job, const Options& options, const Call& call, Form form, Values& values, uint64_t& seed,
                   Timing& timing) {
   const KindInfo& kind = info(call.kind);
-  const bool wanted = form == Form::in_place ? options.forms != Forms::out_of_place && kind.has_in_place
-                                             : options.forms != Forms::in_place && kind.has_out_of_place;
-  const bool only_form = kind.has_in_place != kind.has_out_of_place &&
-                         (form == Form::in_place ? kind.has_in_place : kind.has_out_of_place);
-  if (!wanted && !only_form) return {};
-  const Buffers buffers = place(job, call, form);
-  // Calls after the first would reduce the results of the one before.
-  const bool checked = options.check && !(options.burst > 1 && form == Form::in_place && kind.reduces);
-  int64_t wrong = checked ? 0 : -1, nanoseconds = 0;
-  const uint32_t warmup = options.verify_only ? 1 : std::max(options.warmup, 1u);
-  for (uint32_t round = 0; round < warmup; ++round) {
-    ErrorText text = iterate(job, options.burst, call, buffers, values, ++seed, nanoseconds, wrong);
-    if (!text.empty()) return text;
+  if (!wants(options, kind, form)) return {};
+  Run run = {job, call, place(job, call, form), values, seed, {0, options.check ? 0 : -1, false}};
+  int64_t call_ns = 0;
+  const uint32_t rounds = options.verify_only ? 2 : std::max(options.warmup, 1u);
+  if (ErrorText text = warm_up(run, rounds, call_ns); !text.empty()) {
+    if (!run.iteration.refused) return text;
+    timing.refusal = text;
+    return {};
   }
-  uint32_t iterations = 0;
-  if (ErrorText text = choose_iterations(job, options, call.kind, nanoseconds, iterations); !text.empty()) return text;
-  std::vector<int64_t> times(iterations);
+  std::vector<int64_t> wrong = {run.iteration.wrong};
+  // In place, a second call would reduce the result of the first: those results are checked in the warm-up alone.
+  if (form == Form::in_place && kind.reduces && options.burst != 1) run.iteration.wrong = -1;
+  std::vector<int64_t> times;
+  if (!options.verify_only) {
+    if (ErrorText text = choose_lengths(run, options, call_ns); !text.empty()) return text;
+    times.resize(run.iterations);
+  }
   for (int64_t& time : times) {
-    ErrorText text = iterate(job, options.burst, call, buffers, values, ++seed, time, wrong);
-    if (!text.empty()) return text;
+    if (ErrorText text = run.once(run.burst); !text.empty()) return text;
+    time = run.iteration.nanoseconds;
   }
-  std::vector<int64_t> wrong_list = {wrong};
+  wrong[0] = std::max(wrong[0], run.iteration.wrong);
   if (ErrorText text = job.largest(call.kind, times); !text.empty()) return text;
-  if (ErrorText text = job.total(call.kind, wrong_list); !text.empty()) return text;
-  summarise(std::move(times), options.burst, timing);
+  if (ErrorText text = job.total(call.kind, wrong); !text.empty()) return text;
+  summarise(std::move(times), run.burst, timing);
   timing.measured = true;
-  timing.wrong = checked ? wrong_list[0] : -1;
+  timing.wrong = options.check ? wrong[0] : -1;
   if (timing.p50_us > 0) timing.algorithm_gbs = static_cast<double>(call_bytes(call)) / timing.p50_us / 1e3;
   timing.bus_gbs = timing.algorithm_gbs * bus_factor(call.kind, call.world);
   return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "perf/job.h"
@@ -9,13 +10,15 @@
 
 namespace rondo::perf {
 
-// What came out; the same on all ranks. Times are of one call, the longest over the ranks.
+// What came out; the same on all ranks. Times are of one call, the longest over the ranks; an iteration of several
+// calls counts with its mean.
 struct Timing {
-  bool measured = false;  // false: the collective has no such form, or it was not asked for
-  uint32_t iterations = 0;
+  bool measured = false;               // false: the collective has no such form, or it was not asked for
+  uint32_t iterations = 0, burst = 0;  // burst: calls per iteration
   double mean_us = 0, p50_us = 0, p99_us = 0, min_us = 0;
   double algorithm_gbs = 0, bus_gbs = 0;  // 1e9 bytes per second, from the median
   int64_t wrong = -1;                     // elements over all ranks and iterations; -1: not checked
+  std::string refusal;                    // why the call is UNSUPPORTED, when it is; nothing is measured then
 };
 
 enum class Form : uint8_t { out_of_place, in_place };

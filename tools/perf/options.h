@@ -23,7 +23,7 @@ struct Options {
   size_t step = 0;          // bytes; 0: multiply by factor instead
   uint32_t iterations = 0;  // 0: as many as fit in about 0.3 s per size
   uint32_t warmup = 5;
-  uint32_t burst = 1;  // calls per timed iteration
+  uint32_t burst = 0;  // calls per timed iteration; 0: several where calls are short
   bool check = true;
   bool verify_only = false;
   bool shared_memory = false;  // buffers from rondo_alloc

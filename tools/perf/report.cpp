@@ -28,11 +28,11 @@ std::string timing_text(const Timing& timing) {
 }
 
 nlohmann::json timing_json(const Timing& timing) {
+  if (!timing.refusal.empty()) return {{"unsupported", timing.refusal}};
   if (!timing.measured) return nullptr;
-  nlohmann::json json = {{"iterations", timing.iterations}, {"mean_us", timing.mean_us},
-                         {"min_us", timing.min_us},         {"p50_us", timing.p50_us},
-                         {"p99_us", timing.p99_us},         {"algbw_gbs", timing.algorithm_gbs},
-                         {"busbw_gbs", timing.bus_gbs}};
+  nlohmann::json json = {{"iterations", timing.iterations},   {"burst", timing.burst},      {"mean_us", timing.mean_us},
+                         {"min_us", timing.min_us},           {"p50_us", timing.p50_us},    {"p99_us", timing.p99_us},
+                         {"algbw_gbs", timing.algorithm_gbs}, {"busbw_gbs", timing.bus_gbs}};
   json["wrong"] = timing.wrong < 0 ? nlohmann::json(nullptr) : nlohmann::json(timing.wrong);
   return json;
 }
@@ -44,7 +44,8 @@ std::string header_text(const Summary& summary, const Options& options) {
                                  summary.world, summary.local_world, summary.transports, summary.buffers);
   text += fmt::format("# warm-up {}  iterations {}  calls per iteration {}  check {}\n", options.warmup,
                       options.iterations == 0 ? "about 0.3 s per size" : std::to_string(options.iterations),
-                      options.burst, options.check ? "every iteration" : "off");
+                      options.burst == 0 ? "about 50 us" : std::to_string(options.burst),
+                      options.check ? "every iteration" : "off");
   return text + "# times in us, the longest over the ranks; bandwidths in 1e9 B/s, from the median\n";
 }
 
@@ -91,7 +92,6 @@ std::string json_text(const Summary& summary, const Options& options, const std:
                                {"transports", summary.transports},
                                {"buffers", summary.buffers},
                                {"warmup", options.warmup},
-                               {"burst", options.burst},
                                {"wrong", wrong_total(rows)},
                                {"rows", list}};
   return json.dump(1) + "\n";
@@ -99,7 +99,8 @@ std::string json_text(const Summary& summary, const Options& options, const std:
 
 std::string csv_text(const std::vector<Row>& rows) {
   std::string text =
-      "collective,bytes,count,dtype,redop,root,form,iterations,mean_us,min_us,p50_us,p99_us,algbw_gbs,busbw_gbs,wrong,"
+      "collective,bytes,count,dtype,redop,root,form,iterations,burst,mean_us,min_us,p50_us,p99_us,algbw_gbs,busbw_gbs,"
+      "wrong,"
       "algorithm\n";
   for (const Row& row : rows) {
     for (const Timing* timing : {&row.out_of_place, &row.in_place}) {
@@ -107,11 +108,11 @@ std::string csv_text(const std::vector<Row>& rows) {
       std::string quoted;
       for (char letter : row.algorithm) quoted += letter == '"' ? std::string("\"\"") : std::string(1, letter);
       text +=
-          fmt::format("{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.6f},{:.6f},{},\"{}\"\n",
+          fmt::format("{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.6f},{:.6f},{},\"{}\"\n",
                       info(row.call.kind).name, call_bytes(row.call), row.call.count, rondo_dtype_name(row.call.dtype),
                       redop_text(row.call), root_of(row.call), timing == &row.in_place ? "in_place" : "out_of_place",
-                      timing->iterations, timing->mean_us, timing->min_us, timing->p50_us, timing->p99_us,
-                      timing->algorithm_gbs, timing->bus_gbs, timing->wrong, quoted);
+                      timing->iterations, timing->burst, timing->mean_us, timing->min_us, timing->p50_us,
+                      timing->p99_us, timing->algorithm_gbs, timing->bus_gbs, timing->wrong, quoted);
     }
   }
   return text;
