@@ -13,88 +13,62 @@ namespace {
 
 constexpr int64_t kWithinMs = 2000;
 
+using Call = std::function<rondo_status(rondo_comm*, std::byte* in, std::byte* out)>;
+
+Call allreduce_of(size_t count, rondo_dtype dtype, rondo_redop redop = RONDO_SUM) {
+  return [=](rondo_comm* c, std::byte* in, std::byte* out) {
+    return rondo_allreduce(c, in, out, count, dtype, redop, nullptr);
+  };
+}
+
+Call reduce_of(size_t count, int32_t root) {
+  return [=](rondo_comm* c, std::byte* in, std::byte* out) {
+    return rondo_reduce(c, in, out, count, RONDO_INT32, RONDO_SUM, root, nullptr);
+  };
+}
+
+Call broadcast_of(size_t count, int32_t root) {
+  return [=](rondo_comm* c, std::byte* in, std::byte*) {
+    return rondo_broadcast(c, in, count, RONDO_FLOAT32, root, nullptr);
+  };
+}
+
+Call allgather_of(size_t count) {
+  return [=](rondo_comm* c, std::byte* in, std::byte* out) {
+    return rondo_allgather(c, in, out, count, RONDO_INT32, nullptr);
+  };
+}
+
+Call both(Call first, Call second) {
+  return [=](rondo_comm* c, std::byte* in, std::byte* out) {
+    const rondo_status status = first(c, in, out);
+    return status != RONDO_OK ? status : second(c, in, out);
+  };
+}
+
 struct Class {
   const char* what;
-  // The call that all make, and the odd rank's. Buffers are large enough for both.
-  std::function<rondo_status(rondo_comm*, std::byte*in, std::byte*out)> common, odd;
+  Call common, odd;  // the call that all make, and the odd rank's; buffers are large enough for both
   const char *common_words, *odd_words;
 };
 
 const std::vector<Class>& classes() {
+  static const Call none = [](rondo_comm*, std::byte*, std::byte*) { return RONDO_OK; };
   static const std::vector<Class> all = {
-      {"collective",
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allreduce(c, in, out, 100, RONDO_FLOAT32, RONDO_SUM, nullptr);
-       },
-       [](rondo_comm* c, std::byte* in, std::byte*) { return rondo_broadcast(c, in, 100, RONDO_FLOAT32, 0, nullptr); },
-       "allreduce(count 100, float32, sum)", "broadcast(count 100, float32, root 0)"},
-      {"count",
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allreduce(c, in, out, 100, RONDO_FLOAT32, RONDO_SUM, nullptr);
-       },
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allreduce(c, in, out, 101, RONDO_FLOAT32, RONDO_SUM, nullptr);
-       },
-       "count 100", "count 101"},
-      {"count that changes the algorithm",
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allreduce(c, in, out, 1, RONDO_FLOAT32, RONDO_SUM, nullptr);
-       },
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allreduce(c, in, out, 500000, RONDO_FLOAT32, RONDO_SUM, nullptr);
-       },
+      {"collective", allreduce_of(100, RONDO_FLOAT32), broadcast_of(100, 0), "allreduce(count 100, float32, sum)",
+       "broadcast(count 100, float32, root 0)"},
+      {"count", allreduce_of(100, RONDO_FLOAT32), allreduce_of(101, RONDO_FLOAT32), "count 100", "count 101"},
+      {"count that changes the algorithm", allreduce_of(1, RONDO_FLOAT32), allreduce_of(500000, RONDO_FLOAT32),
        "count 1,", "count 500000"},
-      {"zero count on one rank",
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allgather(c, in, out, 50, RONDO_INT32, nullptr);
-       },
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allgather(c, in, out, 0, RONDO_INT32, nullptr);
-       },
-       "count 50", "count 0"},
-      {"dtype of the same size",
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allreduce(c, in, out, 5000, RONDO_FLOAT32, RONDO_SUM, nullptr);
-       },
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allreduce(c, in, out, 5000, RONDO_INT32, RONDO_SUM, nullptr);
-       },
-       "float32", "int32"},
-      {"operator",
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allreduce(c, in, out, 64, RONDO_INT64, RONDO_SUM, nullptr);
-       },
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allreduce(c, in, out, 64, RONDO_INT64, RONDO_MAX, nullptr);
-       },
-       "int64, sum", "int64, max"},
-      {"root",
-       [](rondo_comm* c, std::byte* in, std::byte*) { return rondo_broadcast(c, in, 100, RONDO_FLOAT32, 0, nullptr); },
-       [](rondo_comm* c, std::byte* in, std::byte*) { return rondo_broadcast(c, in, 100, RONDO_FLOAT32, 1, nullptr); },
-       "root 0", "root 1"},
-      {"root of a reduce",
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_reduce(c, in, out, 3000, RONDO_INT32, RONDO_SUM, 1, nullptr);
-       },
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_reduce(c, in, out, 3000, RONDO_INT32, RONDO_SUM, 0, nullptr);
-       },
-       "root 1", "root 0"},
-      {"order",
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         const rondo_status first = rondo_allreduce(c, in, out, 10, RONDO_INT32, RONDO_SUM, nullptr);
-         return first != RONDO_OK ? first : rondo_allgather(c, in, out, 10, RONDO_INT32, nullptr);
-       },
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         const rondo_status first = rondo_allgather(c, in, out, 10, RONDO_INT32, nullptr);
-         return first != RONDO_OK ? first : rondo_allreduce(c, in, out, 10, RONDO_INT32, RONDO_SUM, nullptr);
-       },
-       "allreduce(count 10", "allgather(count 10"},
-      {"a missing call",
-       [](rondo_comm* c, std::byte* in, std::byte* out) {
-         return rondo_allreduce(c, in, out, 10, RONDO_INT32, RONDO_SUM, nullptr);
-       },
-       [](rondo_comm*, std::byte*, std::byte*) { return RONDO_OK; }, "allreduce(count 10", "barrier()"},
+      {"zero count on one rank", allgather_of(50), allgather_of(0), "count 50", "count 0"},
+      {"dtype of the same size", allreduce_of(5000, RONDO_FLOAT32), allreduce_of(5000, RONDO_INT32), "float32",
+       "int32"},
+      {"operator", allreduce_of(64, RONDO_INT64), allreduce_of(64, RONDO_INT64, RONDO_MAX), "int64, sum", "int64, max"},
+      {"root", broadcast_of(100, 0), broadcast_of(100, 1), "root 0", "root 1"},
+      {"root of a reduce", reduce_of(3000, 1), reduce_of(3000, 0), "root 1", "root 0"},
+      {"order", both(allreduce_of(10, RONDO_INT32), allgather_of(10)),
+       both(allgather_of(10), allreduce_of(10, RONDO_INT32)), "allreduce(count 10", "allgather(count 10"},
+      {"a missing call", allreduce_of(10, RONDO_INT32), none, "allreduce(count 10", "barrier()"},
   };
   return all;
 }
