@@ -1,33 +1,17 @@
-// The narrow formats against their definitions, computed with ldexp and by searching the nearest neighbour.
+// The narrow formats against their definitions, by the textbook formula and between neighbours.
 #include <catch2/catch.hpp>
 
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "kernels/float_formats.h"
+#include "tests/kernels/formats_by_definition.h"
 
 namespace rondo::kernels {
 namespace {
 
-struct Layout {
-  int exponent_bits, mantissa_bits;
-  bool has_infinity;
-};
-
-// The value of a bit pattern by the textbook formula; NaN where the pattern is one.
-double defined_value(const Layout& layout, uint32_t bits) {
-  const int bias = (1 << (layout.exponent_bits - 1)) - 1;
-  const int top = (1 << layout.exponent_bits) - 1;
-  const int exponent = static_cast<int>(bits >> layout.mantissa_bits) & top;
-  const int mantissa = static_cast<int>(bits) & ((1 << layout.mantissa_bits) - 1);
-  const double sign = (bits >> (layout.exponent_bits + layout.mantissa_bits)) & 1 ? -1.0 : 1.0;
-  if (layout.has_infinity && exponent == top) return mantissa == 0 ? sign * INFINITY : NAN;
-  if (!layout.has_infinity && exponent == top && mantissa == (1 << layout.mantissa_bits) - 1) return NAN;
-  if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - layout.mantissa_bits);
-  return sign * std::ldexp(mantissa + (1 << layout.mantissa_bits), exponent - bias - layout.mantissa_bits);
-}
+using namespace by_definition;
 
 template <class Format>
 void check_widen(const Layout& layout) {
@@ -35,7 +19,7 @@ void check_widen(const Layout& layout) {
   size_t wrong = 0;
   for (uint32_t bits = 0; bits < patterns; ++bits) {
     const float widened = Format::widen(static_cast<typename Format::Bits>(bits));
-    const double expected = defined_value(layout, bits);
+    const double expected = value(layout, bits);
     const bool same = std::isnan(expected) ? std::isnan(widened)
                                            : widened == expected && std::signbit(widened) == std::signbit(expected);
     wrong += !same;
@@ -62,7 +46,7 @@ template <class Format>
 void check_ties(const Layout& layout) {
   size_t wrong = 0;
   for (uint32_t bits = 0; bits < Format::kLargest; ++bits) {
-    const double low = defined_value(layout, bits), high = defined_value(layout, bits + 1);
+    const double low = value(layout, bits), high = value(layout, bits + 1);
     const double middle = (low + high) / 2;
     const auto tie = static_cast<float>(middle);
     if (static_cast<double>(tie) != middle) continue;  // bf16 subnormals: fp32 has no number in between
@@ -98,8 +82,6 @@ void check_nan_and_zero() {
   CHECK(Format::round(0.0f) == 0);
   CHECK(Format::round(-0.0f) == Format::kSign);
 }
-
-constexpr Layout kFloat16 = {5, 10, true}, kBFloat16 = {8, 7, true}, kE4M3 = {4, 3, false}, kE5M2 = {5, 2, true};
 
 }  // namespace
 
