@@ -28,7 +28,8 @@ rondo_status start(rondo_comm* comm, Request request, Types types, rondo_op** op
     if (!redop.ok()) return redop.status();
     request.dtype = dtype.value();
     request.op = redop.value();
-    auto started = comm->communicator->collective(request, op == nullptr ? Block::yes : Block::no);
+    if (op == nullptr) return comm->communicator->run(request);
+    auto started = comm->communicator->collective(request, Block::no);
     if (!started.ok()) return started.status();
     return deliver(comm, std::move(started).value(), op);
   });

@@ -24,7 +24,8 @@ inline std::string get_text(WireReader& reader) { return reader.get_string(reade
 struct Card {
   std::string host_id;
   uint64_t pid = 0;
-  uint32_t usable_cpus = 0;
+  std::string cpus;                                             // the affinity mask, a bit a processor, lowest first
+  uint32_t cpu_quota = 0;                                       // whole processors that the cgroup grants; 0: no limit
   std::string local_control, remote_control;                    // addresses of the control plane
   std::vector<std::pair<std::string, std::string>> transports;  // name, address
 
@@ -32,7 +33,8 @@ struct Card {
     std::string out;
     put_text(out, host_id);
     put<uint64_t>(out, pid);
-    put<uint32_t>(out, usable_cpus);
+    put_text(out, cpus);
+    put<uint32_t>(out, cpu_quota);
     put_text(out, local_control);
     put_text(out, remote_control);
     return out;
@@ -42,7 +44,8 @@ struct Card {
     Card card;
     card.host_id = get_text(reader);
     card.pid = reader.get<uint64_t>();
-    card.usable_cpus = reader.get<uint32_t>();
+    card.cpus = get_text(reader);
+    card.cpu_quota = reader.get<uint32_t>();
     card.local_control = get_text(reader);
     card.remote_control = get_text(reader);
     if (!reader.ok()) return fail(Code::internal, "rank {} sent a broken card of {} bytes", from, bytes.size());

@@ -74,6 +74,65 @@ bool Communicator::in_a_group() const {
   return deferred_.contains(std::this_thread::get_id());
 }
 
+// With the lease held: the call's place in the sequence, its fingerprint, and the line on the board that tells of both.
+BoardEntry Communicator::record(const Call& call) {
+  group_->chain = chain(group_->chain, call);
+  const BoardEntry entry{.seq = group_->next_seq++, .fingerprint = group_->chain, .call = call};
+  group_->board->write(entry);
+  return entry;
+}
+
+// A one-shot allreduce that nothing stands before: published, awaited for the length of a spin, reduced, without an
+// Operation. When the others take longer, the rest becomes an ordinary operation.
+Communicator::Short Communicator::one_shot_now(const Request& request, OperationRef* unfinished) {
+  const size_t bytes = request.count * size_of(request.dtype);
+  const Remembered& latest = choices_[static_cast<size_t>(Collective::allreduce)];
+  OneShotCells& shared = *group_->cells;
+  if (latest.bytes != bytes || latest.choice.algorithm->generate != nullptr || !group_->broken.ok() ||
+      shared.turns_complete + 1 != shared.next_turn)
+    return Short::no;
+  Call call = call_of(request, world());
+  call.choice = latest.hash;
+  const BoardEntry entry = record(call);
+  const uint64_t turn = shared.next_turn++;
+  shared.cells.publish(turn, entry.fingerprint, request.input, bytes);
+  if (fabric_->await_cells(*group_, turn, entry.fingerprint)) {
+    fabric_->reduce_cells(*group_,
+                          {.dtype = request.dtype, .op = request.op, .count = request.count, .output = request.output});
+    shared.turns_complete = turn;
+    return Short::done;
+  }
+  OperationRef operation(new Operation);
+  operation->kind = OperationKind::one_shot;
+  operation->group = group_.get();
+  operation->call = call;
+  operation->seq = entry.seq;
+  operation->fingerprint = entry.fingerprint;
+  operation->turn = turn;
+  operation->published = true;
+  bind(request, world(), rank(), 1, operation->binding);
+  fabric_->executor().submit(*operation.get());
+  *unfinished = std::move(operation);
+  return Short::started;
+}
+
+Status Communicator::run(const Request& request) {
+  if (request.collective == Collective::allreduce && group_->cells != nullptr &&
+      request.count <= kOneShotBytes / size_of(request.dtype)) {
+    RONDO_TRY(usable());
+    RONDO_TRY(check(request, world(), rank()));
+    OperationRef rest;
+    const Short way = in_a_group() ? Short::no : fabric_->with_lease([&] { return one_shot_now(request, &rest); });
+    if (way == Short::done) return {};
+    if (way == Short::started) {
+      fabric_->wait(*rest.get(), -1);
+      return rest->status();
+    }
+  }
+  auto operation = collective(request, Block::yes);
+  return operation.ok() ? (*operation)->status() : operation.status();
+}
+
 // With the lease held: gives the call its place in the sequence and writes it on the board.
 Status Communicator::prepare(Operation& operation, const Request& request) {
   const size_t bytes = choice_bytes(request, world());
@@ -86,10 +145,9 @@ Status Communicator::prepare(Operation& operation, const Request& request) {
   const Choice& choice = latest.choice;
   operation.call = call_of(request, world());
   operation.call.choice = latest.hash;
-  operation.seq = group_->next_seq++;
-  group_->chain = chain(group_->chain, operation.call);
-  operation.fingerprint = group_->chain;
-  group_->board->write({.seq = operation.seq, .fingerprint = operation.fingerprint, .call = operation.call});
+  const BoardEntry entry = record(operation.call);
+  operation.seq = entry.seq;
+  operation.fingerprint = entry.fingerprint;
   const Algorithm& algorithm = *choice.algorithm;
   Binding& binding = operation.binding;
   binding.piece = std::max<size_t>(choice.piece_bytes / size_of(request.dtype), 1);

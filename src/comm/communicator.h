@@ -63,6 +63,9 @@ class Communicator {
 
   // Starts the collective (checked); with Block::yes it has ended when this returns.
   Result<OperationRef> collective(const Request& request, Block block);
+  // The blocking form: as collective() with Block::yes, and the status with which it has ended. A small allreduce on
+  // shared memory takes the short way: no Operation, no allocation, one lock.
+  Status run(const Request& request);
   // Point-to-point. peer nullopt: any (receives only).
   struct Transfer {
     OperationKind kind = OperationKind::send;
@@ -93,6 +96,9 @@ class Communicator {
   Status usable() const;
   bool in_a_group() const;
   void gather_facts();
+  enum class Short : uint8_t { no, done, started };
+  Short one_shot_now(const Request& request, OperationRef* unfinished);
+  BoardEntry record(const Call& call);
   Status prepare(Operation& operation, const Request& request);
 
   std::shared_ptr<Fabric> fabric_;

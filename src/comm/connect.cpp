@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <fstream>
 
 #include <fmt/core.h>
@@ -75,20 +76,37 @@ std::vector<std::string> words(std::string_view text) {
   return parts;
 }
 
-}  // namespace
-
-uint32_t Fabric::usable_cpus() const {
+std::string affinity() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  uint32_t cpus = static_cast<uint32_t>(CPU_COUNT(&set));
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return {};
+  return std::string(reinterpret_cast<const char*>(&set), sizeof set);
+}
+
+// Whole processors that the cgroup grants, at least 1; 0 where it sets no limit.
+uint32_t cgroup_quota() {
   // cgroup v2: "quota period" in microseconds, or "max period".
   const std::string limit = read_line("/sys/fs/cgroup/cpu.max");
   unsigned long long quota = 0, period = 0;
-  if (sscanf(limit.c_str(), "%llu %llu", &quota, &period) == 2 && period > 0)
-    cpus = std::min(cpus, static_cast<uint32_t>(std::max<unsigned long long>(1, quota / period)));
-  return std::max(cpus, 1u);
+  if (sscanf(limit.c_str(), "%llu %llu", &quota, &period) != 2 || period == 0) return 0;
+  return static_cast<uint32_t>(std::max<unsigned long long>(1, quota / period));
 }
+
+// Processors that the ranks of one host may use together.
+uint32_t usable_cpus(const std::vector<const Card*>& local) {
+  std::string together(sizeof(cpu_set_t), 0);
+  uint32_t quota = 0;
+  for (const Card* card : local) {
+    for (size_t i = 0; i < std::min(together.size(), card->cpus.size()); ++i) together[i] |= card->cpus[i];
+    if (card->cpu_quota != 0) quota = quota == 0 ? card->cpu_quota : std::min(quota, card->cpu_quota);
+  }
+  uint32_t cpus = 0;
+  for (const char byte : together) cpus += static_cast<uint32_t>(std::popcount(static_cast<unsigned char>(byte)));
+  if (cpus == 0) cpus = 1;  // unknown: as few as there can be
+  return quota == 0 ? cpus : std::min(cpus, quota);
+}
+
+}  // namespace
 
 Status Fabric::make_transports() {
   const std::string& wanted = options_.config.text(Key::transports);
@@ -125,25 +143,31 @@ Status Fabric::connect() {
   departed_at_.assign(world(), 0);
   host_of_.resize(world());
   pid_of_.resize(world());
-  std::vector<uint32_t> cpus{usable_cpus()};
+  std::vector<Card> cards;
   if (world() > 1) {
-    std::vector<Card> cards;
     RONDO_TRY(meet(deadline, cards));
     RONDO_TRY(open_control(deadline, cards));
     RONDO_TRY(make_transports());
     RONDO_TRY(exchange_addresses(deadline, cards));
     RONDO_TRY(choose_links(deadline, cards));
-    for (Rank rank = 0; rank < world(); ++rank)
-      if (rank != this->rank() && same_host(rank)) cpus.push_back(cards[rank].usable_cpus);
   }
-  // More local ranks than processors: who spins keeps the awaited rank from running.
-  const bool crowded = cpus.size() > *std::min_element(cpus.begin(), cpus.end());
-  spins_ = crowded ? 4 : 400;
+  // More ranks than processors on this machine: who spins keeps the awaited rank from running.
+  const bool crowded = crowded_by(cards);
+  spins_ = crowded ? 2 : 100;
   yields_ = 300;
   std::vector<Transport*> used;
   for (const auto& transport : transports_) used.push_back(transport.get());
   executor_ = std::make_unique<Executor>(Executor::Options{.device = device_.get(), .transports = used});
   return {};
+}
+
+// Ranks of fake hosts share this machine too: what counts is where they run, not what they pretend.
+bool Fabric::crowded_by(const std::vector<Card>& cards) const {
+  const std::string here = options_.host_id.empty() ? found_host_id() : options_.host_id;
+  std::vector<const Card*> local;
+  for (const Card& card : cards)
+    if (card.host_id.starts_with(here)) local.push_back(&card);
+  return local.size() > 1 && local.size() > usable_cpus(local);
 }
 
 // The rendezvous: every rank learns every other's host and control addresses.
@@ -154,7 +178,8 @@ Status Fabric::meet(const Deadline& deadline, std::vector<Card>& cards) {
   const int64_t fake_hosts = options_.config.integer(Key::fake_hosts);
   if (fake_hosts > 0) own.host_id += fmt::format("/{}", static_cast<int64_t>(rank()) * fake_hosts / world());
   own.pid = static_cast<uint64_t>(getpid());
-  own.usable_cpus = usable_cpus();
+  own.cpus = affinity();
+  own.cpu_quota = cgroup_quota();
   auto local = Listener::unix_abstract();
   if (!local.ok()) return local.status();
   local_listener_ = std::move(local).value();
@@ -205,7 +230,8 @@ Status Fabric::open_control(const Deadline& deadline, const std::vector<Card>& c
   if (!far.ok()) return far.status();
   std::vector<MeshLink> links = std::move(near).value();
   for (MeshLink& link : *far) links.push_back(std::move(link));
-  auto control = ControlPlane::create(rank(), std::move(links), pid_of_);
+  auto control =
+      ControlPlane::create(rank(), std::move(links), pid_of_, options_.config.milliseconds(Key::liveness_ms));
   if (!control.ok()) return control.status();
   control_ = std::move(control).value();
   local_listener_.reset();

@@ -34,14 +34,12 @@ Result<std::shared_ptr<Fabric>> Fabric::create(FabricOptions options) {
 
 Status Fabric::open_descriptors() {
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  idle_epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   doorbell_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll_ || !idle_epoll_ || !doorbell_)
+  thread_bell_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_ || !doorbell_ || !thread_bell_)
     return system_error(errno, "open the fabric's descriptors (the limit on open files is `ulimit -n`)");
-  for (const int epoll : {epoll_.get(), idle_epoll_.get()}) {
-    RONDO_TRY(watch_fd(epoll, doorbell_.get()));
-    if (control_) RONDO_TRY(watch_fd(epoll, control_->wait_fd()));
-  }
+  RONDO_TRY(watch_fd(epoll_.get(), doorbell_.get()));
+  if (control_) RONDO_TRY(watch_fd(epoll_.get(), control_->wait_fd()));
   for (const auto& transport : transports_) RONDO_TRY(watch_fd(epoll_.get(), transport->wait_fd()));
   // A page that reads as zero in a fork: the child must not drive what the parent owns.
   fork_mark_ = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -66,8 +64,7 @@ Fabric::~Fabric() {
     return;
   }
   stop_.store(true, std::memory_order_release);  // pairs with the acquire in run_thread()
-  if (doorbell_) ring();
-  condition_.notify_all();
+  if (thread_bell_) ring(thread_bell_);
   if (thread_.joinable()) thread_.join();
   if (control_) {
     for (Rank rank = 0; rank < world(); ++rank)

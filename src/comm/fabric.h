@@ -76,6 +76,16 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
     settle(operation, block);
     return {};
   }
+  // The short way of a small allreduce, with the lease held. await_cells: for the length of a spin, whether every
+  // member has published `turn` under the same fingerprint; their payloads are then in the group's sources.
+  bool await_cells(Group& group, uint64_t turn, uint64_t fingerprint);
+  struct CellReduction {
+    DType dtype;
+    RedOp op;
+    size_t count;
+    void* output;
+  };
+  void reduce_cells(Group& group, const CellReduction& reduction);
   // Until the operation ends or the time is over (negative: no limit of its own).
   void wait(Operation& operation, int64_t timeout_ns);
   // Drives progress once.
@@ -114,7 +124,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   Status choose_links(const Deadline& deadline, const std::vector<Card>& cards);
   Status share_memory(Group& group, std::unique_ptr<SharedArea> cells_area);
   Status open_descriptors();
-  uint32_t usable_cpus() const;
+  bool crowded_by(const std::vector<Card>& cards) const;
 
   // wait.cpp
   void settle(Operation& operation, bool block);
@@ -126,10 +136,13 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   bool spin(Operation& operation);
   bool yield(Operation& operation);
   void hand_over();
-  bool sleep_step(const Operation* operation, int64_t until_ns);
+  bool arm();
+  void disarm();
+  bool sleep_step(const Operation& operation, int64_t until_ns);
   void notify_ended();
   void announce_failures();
-  void ring();
+  static void ring(const UniqueFd& bell);
+  static void drain(const UniqueFd& bell);
   void run_thread();
 
   // watch.cpp; with the lease held
@@ -167,13 +180,14 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   uint32_t spins_ = 0, yields_ = 0;
   uint64_t ended_seen_ = 0;
 
-  UniqueFd epoll_, idle_epoll_, doorbell_;
+  UniqueFd epoll_;                     // what a sleeping caller hears: transports, control plane, doorbell
+  UniqueFd doorbell_, thread_bell_;    // for sleeping callers, for the progress thread
+  bool armed_ = false;                 // transports ring for this rank
   std::atomic<uint32_t> sleepers_{0};  // threads in, or about to enter, a sleep
   std::atomic<bool> poller_{false};    // one waiting caller sleeps on epoll_, the others on condition_
   std::mutex condition_mutex_;
   std::condition_variable condition_;
   std::atomic<uint32_t> waiters_{0};  // callers inside wait()
-  std::atomic<bool> executor_idle_{true};
   std::atomic<bool> stop_{false};
   std::atomic<bool> thread_asleep_{false};
   std::thread thread_;

@@ -1,5 +1,6 @@
 // How callers and the progress thread wait: spin briefly, yield, then sleep on the kernel's events. While an operation
 // does not move, the watch looks for the reason.
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -33,13 +34,18 @@ void Fabric::notify_ended() {
   announce_failures();
   // Pairs with the increment before a sleeper's last look: it sees the operation ended, or is counted here.
   if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  ring();
+  ring(doorbell_);
   condition_.notify_all();
 }
 
-void Fabric::ring() {
+void Fabric::ring(const UniqueFd& bell) {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(doorbell_.get(), &one, sizeof one);  // full: it rings already
+  [[maybe_unused]] const ssize_t written = write(bell.get(), &one, sizeof one);  // full: it rings already
+}
+
+void Fabric::drain(const UniqueFd& bell) {
+  uint64_t rings;
+  [[maybe_unused]] const ssize_t got = read(bell.get(), &rings, sizeof rings);
 }
 
 // Lets another thread have the lease for a moment.
@@ -49,9 +55,37 @@ void Fabric::hand_over() {
   lease_.lock();
 }
 
+bool Fabric::await_cells(Group& group, uint64_t turn, uint64_t fingerprint) {
+  OneShotCells& shared = *group.cells;
+  uint32_t spins = 0;
+  for (Rank member = 0; member < group.world(); ++member) {
+    Cells::Seen seen = shared.cells.ready(member, turn);
+    while (seen.payload == nullptr) {
+      if (++spins > spins_ || wanted_.load(std::memory_order_relaxed) != 0) return false;
+      pause_cpu();
+      seen = shared.cells.ready(member, turn);
+    }
+    if (seen.fingerprint != fingerprint) return false;  // the operation that takes over looks at the boards
+    shared.sources[member] = seen.payload;
+  }
+  return true;
+}
+
+void Fabric::reduce_cells(Group& group, const CellReduction& reduction) {
+  device_->reduce(reduction.dtype, reduction.op,
+                  {.sources = group.cells->sources.data(),
+                   .source_count = group.world(),
+                   .dst = reduction.output,
+                   .dst2 = nullptr,
+                   .count = reduction.count,
+                   .divisor = reduction.op == RedOp::avg ? group.world() : 0},
+                  0);
+}
+
+// Drives the one operation, and everything else now and then.
 bool Fabric::spin(Operation& operation) {
   for (uint32_t i = 0; i < spins_; ++i) {
-    pass();
+    if (i % 16 == 15 || !executor_->drive(operation)) pass();
     if (operation.ended()) return true;
     pause_cpu();
     if (wanted_.load(std::memory_order_relaxed) != 0) hand_over();
@@ -87,7 +121,7 @@ void Fabric::settle(Operation& operation, bool block) {
   if (block) {
     wait(operation, -1);
   } else if (waiters_.load(std::memory_order_relaxed) == 0 && thread_asleep_.load(std::memory_order_seq_cst)) {
-    ring();
+    ring(thread_bell_);
   }
 }
 
@@ -100,8 +134,10 @@ void Fabric::poll() {
 void Fabric::wait(Operation& operation, int64_t timeout_ns) {
   if (operation.ended()) return;
   waiters_.fetch_add(1, std::memory_order_seq_cst);
+  bool pending = false;
   {
     LeaseHold hold(*this);
+    disarm();
     bool ended = operation.ended();
     if (timeout_ns == 0) {
       pass();
@@ -116,81 +152,87 @@ void Fabric::wait(Operation& operation, int64_t timeout_ns) {
       watch(now);
       if (operation.ended() || now >= until) break;
       // After a sleep the peers are often about to go on: a few yields catch what follows without another sleep.
-      if (sleep_step(&operation, until)) {
-        for (int i = 0; i < 50 && !operation.ended(); ++i) {
+      if (sleep_step(operation, until)) {
+        for (int i = 0; i < 50 && !operation.ended(); ++i)
           if (!pass()) sched_yield();
-        }
       }
       ended = operation.ended();
     }
+    pending = executor_->running() > 0;
   }
-  if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1) {
-    // The last waiter leaves: the progress thread takes over what is pending.
-    condition_.notify_all();
-    if (!executor_idle_.load(std::memory_order_relaxed)) ring();
-  }
+  // The last waiter leaves: the progress thread takes over what is pending.
+  if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && pending) ring(thread_bell_);
 }
 
-// One sleep, with the lease handed back meanwhile. Returns whether something may have happened.
-bool Fabric::sleep_step(const Operation* operation, int64_t until_ns) {
+bool Fabric::arm() {
+  bool armed = true;
+  for (const auto& transport : transports_) armed = armed && transport->arm();
+  armed_ = true;
+  return armed;
+}
+
+void Fabric::disarm() {
+  if (!armed_) return;
+  armed_ = false;
+  for (const auto& transport : transports_) transport->disarm();
+}
+
+// One sleep of a waiting caller, with the lease handed back meanwhile. Returns whether something may have happened.
+bool Fabric::sleep_step(const Operation& operation, int64_t until_ns) {
   if (pass()) return true;
-  bool armed = true, polled = false;
-  for (const auto& transport : transports_) {
-    armed = armed && transport->arm();
-    polled = polled || transport->wait_fd() < 0;
-  }
-  executor_idle_.store(executor_->idle(), std::memory_order_relaxed);
   sleepers_.fetch_add(1, std::memory_order_seq_cst);  // pairs with the load in notify_ended()
-  bool woken = !armed || (operation != nullptr && operation->ended());
+  bool woken = !arm() || operation.ended();
   if (!woken) {
-    const int64_t left_ms = until_ns == INT64_MAX ? kIdleMs : std::max<int64_t>((until_ns - now_ns()) / kMs, 0) + 1;
-    const int most = polled ? 1 : executor_->idle() ? kIdleMs : kLookEveryMs;
-    const int timeout = static_cast<int>(std::min<int64_t>(left_ms, most));
+    const int64_t left_ms =
+        until_ns == INT64_MAX ? kLookEveryMs : std::max<int64_t>((until_ns - now_ns()) / kMs, 0) + 1;
+    const int timeout = static_cast<int>(std::min<int64_t>(left_ms, kLookEveryMs));
     lease_.unlock();
-    if (operation == nullptr || !poller_.exchange(true, std::memory_order_acq_rel)) {
+    if (!poller_.exchange(true, std::memory_order_acq_rel)) {
       epoll_event events[8];
       woken = epoll_wait(epoll_.get(), events, 8, timeout) > 0;
-      uint64_t rings;
-      [[maybe_unused]] const ssize_t got = read(doorbell_.get(), &rings, sizeof rings);
-      if (operation != nullptr) {
-        poller_.store(false, std::memory_order_release);
-        condition_.notify_one();
-      }
+      drain(doorbell_);
+      poller_.store(false, std::memory_order_release);
+      condition_.notify_one();
     } else {
       std::unique_lock<std::mutex> lock(condition_mutex_);
-      woken = condition_.wait_for(lock, std::chrono::milliseconds(std::min(timeout, kLookEveryMs))) ==
-              std::cv_status::no_timeout;
+      woken = condition_.wait_for(lock, std::chrono::milliseconds(timeout)) == std::cv_status::no_timeout;
     }
     take_lease();
   }
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
-  for (const auto& transport : transports_) transport->disarm();
+  disarm();
   return woken;
 }
 
 // The progress thread moves what nobody waits for, and hears of the peers' fate. It never competes with a waiting
-// caller.
+// caller: the last one to leave rings it when something is still pending.
 void Fabric::run_thread() {
   while (!stop_.load(std::memory_order_acquire)) {
-    if (waiters_.load(std::memory_order_seq_cst) > 0) {
-      std::unique_lock<std::mutex> lock(condition_mutex_);
-      condition_.wait_for(lock, std::chrono::milliseconds(50), [&] {
-        return waiters_.load(std::memory_order_seq_cst) == 0 || stop_.load(std::memory_order_acquire);
-      });
-      continue;
-    }
-    if (!lease_.try_lock()) {
-      sched_yield();
-      continue;
-    }
-    control_pass();
-    watch(now_ns());
-    if (!pass()) {
+    const bool waited_for = waiters_.load(std::memory_order_seq_cst) > 0;
+    bool pending = false, moved = false;
+    if (!waited_for) {
+      if (!lease_.try_lock()) {
+        sched_yield();
+        continue;
+      }
+      disarm();
+      control_pass();
+      watch(now_ns());
+      moved = pass();
+      pending = executor_->running() > 0;
+      if (!moved && pending) moved = !arm();
+      // seq_cst: pairs with the load in settle(); a call that comes after this rings the bell.
       thread_asleep_.store(true, std::memory_order_seq_cst);
-      sleep_step(nullptr, INT64_MAX);
-      thread_asleep_.store(false, std::memory_order_relaxed);
+      lease_.unlock();
     }
-    lease_.unlock();
+    if (!moved) {
+      pollfd ears[3] = {{thread_bell_.get(), POLLIN, 0},
+                        {waited_for || control_ == nullptr ? -1 : control_->wait_fd(), POLLIN, 0},
+                        {pending ? epoll_.get() : -1, POLLIN, 0}};
+      ::poll(ears, 3, pending ? kLookEveryMs : kIdleMs);
+    }
+    thread_asleep_.store(false, std::memory_order_seq_cst);
+    drain(thread_bell_);
   }
 }
 

@@ -26,6 +26,7 @@ void Executor::submit(Operation& operation) {
   }
   operation.ref();
   operation.linked = true;
+  ++running_;
   active_.push_back(&operation);
 }
 
@@ -53,6 +54,7 @@ void Executor::finish(Operation& operation, Status status) {
   if (operation.started && (operation.kind == OperationKind::schedule || operation.kind == OperationKind::one_shot))
     --operation.group->in_flight;
   operation.linked = false;
+  --running_;
   ++ended_;
   sweep_needed_ = true;
   operation.end(std::move(status));

@@ -37,7 +37,7 @@ class Executor {
   // What an operation waits for: the ranks of its group whose messages are missing.
   std::vector<Rank> awaited(const Operation& operation) const;
 
-  bool idle() const { return active_.empty(); }
+  uint32_t running() const { return running_; }  // operations that have not ended
   std::span<Operation* const> active() const { return active_; }
   // Whether an operation has a suspect: the caller looks at the boards soon.
   bool suspicious() const { return suspicious_; }
@@ -133,6 +133,7 @@ class Executor {
   };
   std::vector<StagingBuffer> staging_;
   uint64_t ended_ = 0;
+  uint32_t running_ = 0;
   bool sweep_needed_ = false;
   bool suspicious_ = false;
 };
