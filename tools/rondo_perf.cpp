@@ -157,6 +157,8 @@ int main(int count, char** arguments) {
     return fail(who, row.out_of_place.refusal.empty() ? row.in_place.refusal : row.out_of_place.refusal);
   }
   const int64_t wrong = wrong_total(rows);
-  say(speaks, options.check ? fmt::format("# wrong: {}\n", wrong) : "# wrong: not checked\n");
+  // With results for a program on stdout, the line for people goes to stderr.
+  const std::string last = options.check ? fmt::format("# wrong: {}\n", wrong) : "# wrong: not checked\n";
+  if (speaks) std::fputs(last.c_str(), options.json == "-" || options.csv == "-" ? stderr : stdout);
   return wrong > 0 ? kExitWrong : 0;
 }

@@ -200,6 +200,12 @@ TEST_CASE("the files hold what the table shows") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("results on stdout are alone there") {
+  const Outcome outcome = perf(2, {"allreduce", "-b", "1K", "-e", "1K", "-n", "5", "--json", "-"});
+  REQUIRE(nlohmann::json::parse(outcome.out)["wrong"] == 0);
+  REQUIRE(outcome.err == "# wrong: 0\n");
+}
+
 TEST_CASE("wrong arguments and an unknown algorithm end with 2 and say why") {
   REQUIRE(run_command({RONDO_PERF_PROGRAM, "allbroken"}).exit_code == 2);
   REQUIRE(run_command({RONDO_PERF_PROGRAM, "-d", "float31"}).err.find("'float31'") != std::string::npos);

@@ -82,7 +82,6 @@ struct Run {
   uint64_t& seed;
   Iteration iteration;
   uint32_t burst = 1;
-  uint32_t iterations = 1;
 
   ErrorText once(uint32_t calls) { return iterate(job, calls, call, buffers, values, ++seed, iteration); }
 };
@@ -100,8 +99,8 @@ ErrorText warm_up(Run& run, uint32_t rounds, int64_t& fastest_ns) {
   return {};
 }
 
-// Chooses how many calls make an iteration and how many iterations make the measurement, alike on all ranks.
-ErrorText choose_lengths(Run& run, const Options& options, int64_t call_ns) {
+// Chooses how many calls make an iteration, alike on all ranks.
+ErrorText choose_burst(Run& run, const Options& options, int64_t call_ns) {
   run.burst = options.burst;
   if (options.burst == 0 && call_ns < kBurstNs * 2) {
     if (ErrorText text = run.once(kBurstProbe); !text.empty()) return text;
@@ -110,10 +109,28 @@ ErrorText choose_lengths(Run& run, const Options& options, int64_t call_ns) {
     call_ns = std::max<int64_t>(slowest[0], 1);
   }
   if (options.burst == 0) run.burst = static_cast<uint32_t>(std::clamp<int64_t>(kBurstNs / call_ns, 1, kBurstMost));
-  const double fitting = kSecondsPerSize * 1e9 / (static_cast<double>(call_ns) * run.burst);
-  run.iterations = options.iterations != 0
-                       ? options.iterations
-                       : static_cast<uint32_t>(std::clamp<double>(fitting, kIterationsLeast, kIterationsMost));
+  return {};
+}
+
+// The timed iterations: as many as were asked for, or blocks of growing size until about kSecondsPerSize have passed by
+// the clock of the slowest rank, data and checks included.
+ErrorText time_iterations(Run& run, const Options& options, std::vector<int64_t>& times) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const size_t most = options.iterations != 0 ? options.iterations : kIterationsMost;
+  bool more = true;
+  while (more) {
+    const size_t grown = std::max<size_t>(kIterationsLeast, times.size() * 2);
+    const size_t goal = options.iterations != 0 ? most : std::min(most, grown);
+    while (times.size() < goal) {
+      if (ErrorText text = run.once(run.burst); !text.empty()) return text;
+      times.push_back(run.iteration.nanoseconds);
+    }
+    if (goal == most) return {};
+    std::vector<int64_t> elapsed = {(Clock::now() - start) / std::chrono::nanoseconds(1)};
+    if (ErrorText text = run.job.largest(run.call.kind, elapsed); !text.empty()) return text;
+    more = static_cast<double>(elapsed[0]) * 2 < kSecondsPerSize * 1e9;  // the next block doubles the time
+  }
   return {};
 }
 
@@ -166,12 +183,8 @@ ErrorText measure(const Job& job, const Options& options, const Call& call, Form
   if (form == Form::in_place && kind.reduces && options.burst != 1) run.iteration.wrong = -1;
   std::vector<int64_t> times;
   if (!options.verify_only) {
-    if (ErrorText text = choose_lengths(run, options, call_ns); !text.empty()) return text;
-    times.resize(run.iterations);
-  }
-  for (int64_t& time : times) {
-    if (ErrorText text = run.once(run.burst); !text.empty()) return text;
-    time = run.iteration.nanoseconds;
+    if (ErrorText text = choose_burst(run, options, call_ns); !text.empty()) return text;
+    if (ErrorText text = time_iterations(run, options, times); !text.empty()) return text;
   }
   wrong[0] = std::max(wrong[0], run.iteration.wrong);
   if (ErrorText text = job.largest(call.kind, times); !text.empty()) return text;

@@ -63,8 +63,8 @@ void describe(CLI::App& app, Options& options, Words& words) {
   app.add_option("--in-place", words.in_place, "which forms to measure: both, yes or no")
       ->check(CLI::IsMember({"both", "yes", "no"}))
       ->capture_default_str();
-  app.add_option("--json", options.json, "write the results as JSON to this file (-: stdout)");
-  app.add_option("--csv", options.csv, "write the results as CSV to this file (-: stdout)");
+  app.add_option("--json", options.json, "write the results as JSON to this file (-: stdout, without the table)");
+  app.add_option("--csv", options.csv, "write the results as CSV to this file (-: stdout, without the table)");
   app.add_option("--plot", options.plot, "draw latency and bandwidth against size into this SVG file");
   app.add_flag("-q,--quiet", options.quiet, "print only the last line and errors");
 }
@@ -118,6 +118,7 @@ std::string look_up(const Words& words, Options& options) {
   text = find_values(words.redops, "operator", kRedOps, rondo_redop_name, options.redops);
   if (!text.empty()) return text;
   if (text = find_sizes(words, options); !text.empty()) return text;
+  if (options.json == "-" || options.csv == "-") options.quiet = true;
   options.forms = words.in_place == "both"  ? Forms::both
                   : words.in_place == "yes" ? Forms::in_place
                                             : Forms::out_of_place;

@@ -133,8 +133,8 @@ std::string svg_text(const Summary& summary, const std::vector<Row>& rows) {
       "font-family=\"sans-serif\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
       kWidth, height);
   svg += text_at(kWidth / 2, 26, "middle",
-                 fmt::format("rondo {}, {} ranks ({} on this host), buffers {}", summary.version, summary.world,
-                             summary.local_world, summary.buffers),
+                 fmt::format("rondo {}, {} rank{} ({} on this host), buffers {}", summary.version, summary.world,
+                             summary.world == 1 ? "" : "s", summary.local_world, summary.buffers),
                  16);
   const Axis x = axis_for(list, 2, {&Point::bytes});
   const Axis latency = axis_for(list, 10, {&Point::latency_us, &Point::p99_us});
