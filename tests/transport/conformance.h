@@ -95,6 +95,19 @@ class Rig {
     return *endpoint;
   }
 
+  // The status of every link that has failed.
+  std::string failures() {
+    std::string text;
+    for (Rank from = 0; from < ranks(); ++from) {
+      for (Rank to = 0; to < ranks() && world_.transports[from]; ++to) {
+        const Endpoint* endpoint = at(from).endpoint(to);
+        if (endpoint != nullptr && !endpoint->status().ok())
+          text += fmt::format("; rank {}: {}", from, endpoint->status().text());
+      }
+    }
+    return text;
+  }
+
   bool progress(Rank rank) {
     scratch_.clear();
     const bool moved = at(rank).progress(scratch_);
@@ -112,7 +125,7 @@ class Rig {
   void until(const char* what, Done done) {
     const Deadline deadline = Deadline::after_ms(kPatienceMs);
     while (!done()) {
-      if (deadline.passed()) FAIL("no end of waiting for: " << what);
+      if (deadline.passed()) FAIL("no end of waiting for: " << what << failures());
       crank();
     }
   }

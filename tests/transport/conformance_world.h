@@ -277,6 +277,72 @@ inline void random_traffic_arrives_unchanged(const Factory& factory) {
   }
 }
 
+// Progresses one rank until `done()`, asleep whenever there is nothing to do. False: the deadline passed.
+template <class Done>
+bool sleep_until(Transport& transport, std::vector<Completion>& completions, Done done) {
+  const Deadline deadline = Deadline::after_ms(kPatienceMs);
+  while (!done()) {
+    if (deadline.passed()) return false;
+    if (transport.progress(completions) || !transport.arm()) continue;
+    pollfd entry{.fd = transport.wait_fd(), .events = POLLIN};
+    ::poll(&entry, 1, deadline.poll_ms(kPatienceMs));
+    transport.disarm();
+  }
+  return true;
+}
+
+inline void ranks_that_sleep_miss_no_wake_up(const Factory& factory) {
+  Rig rig(factory, 2);
+  if (rig.at(0).wait_fd() < 0 || rig.at(1).wait_fd() < 0) return;
+  constexpr uint64_t kMessages = 40;
+  const std::vector<std::byte> data = payload(1, rig.caps().message_bytes);
+  const auto frame = [&](uint64_t i, uint8_t lane) {
+    return Frame{.lane = lane, .bytes = i % 3 == 0 ? 8 : data.size() - i, .fingerprint = i};
+  };
+  Endpoint& out = rig.link(0, 1);
+  Endpoint& in = rig.link(1, 0);
+  bool sent_all = true;
+  std::atomic<bool> left = false;
+  std::thread sender([&] {
+    std::vector<Completion> completions;
+    size_t pending = 0;
+    for (uint64_t i = 0; i < kMessages && sent_all; ++i) {
+      for (uint8_t lane = 0; lane < 2 && sent_all; ++lane) {
+        Sent sent = Sent::again;
+        sent_all = sleep_until(rig.at(0), completions,
+                               [&] { return (sent = out.send(frame(i, lane), data.data(), i)) != Sent::again; });
+        pending += sent == Sent::pending;
+      }
+    }
+    sent_all = sent_all && sleep_until(rig.at(0), completions, [&] { return completions.size() == pending; });
+    // What is sent may still need progress here: this rank stays until the other has got everything.
+    Message last;
+    sent_all = sent_all && sleep_until(rig.at(0), completions, [&] { return out.poll(key_of(frame(0, 2)), &last); });
+    if (sent_all) out.release(last);
+    left.store(true);
+  });
+  // One lane after the other: the messages of the first have to wait.
+  size_t intact = 0;
+  bool bye = false;
+  std::vector<Completion> none;
+  for (const uint8_t lane : {1, 0}) {
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      Message message;
+      if (!sleep_until(rig.at(1), none, [&] { return in.poll(key_of(frame(i, lane)), &message); })) break;
+      intact +=
+          message.frame == frame(i, lane) && first_wrong(message.data, 1, message.frame.bytes) == message.frame.bytes;
+      in.release(message);
+    }
+  }
+  while (!left.load()) {
+    if (!bye && in.send(frame(0, 2), data.data(), 0) == Sent::done) bye = true;
+    rig.at(1).progress(none);
+  }
+  sender.join();
+  CHECK(sent_all);
+  CHECK(intact == 2 * kMessages);
+}
+
 struct Case {
   const char* name;
   void (*check)(const Factory&);
@@ -307,6 +373,7 @@ inline constexpr Case kCases[] = {
     {"an orderly end loses nothing", an_orderly_end_loses_nothing},
     {"areas are shared by their members", areas_are_shared_by_their_members},
     {"allocated memory is aligned, zeroed and given back", allocated_memory_is_aligned_zeroed_and_given_back},
+    {"ranks that sleep miss no wake-up", ranks_that_sleep_miss_no_wake_up},
     {"random traffic arrives unchanged", random_traffic_arrives_unchanged},
 };
 

@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kReadBytes = size_t{1} << 20;      // of one socket per progress()
 constexpr int64_t kOtherStreamsNs = 1'000'000'000;  // the other sockets of a link end so soon after the first
 constexpr int64_t kNsPerMs = 1'000'000;
+constexpr uint8_t kProbes = 3;  // of a closed window, unanswered in a row
 constexpr size_t kNoteBytes = sizeof(Message);
 
 uint32_t hash(const StreamKey& key) {
@@ -27,6 +28,14 @@ uint32_t hash(const StreamKey& key) {
        {uint64_t{key.seq}, uint64_t{key.slice}, uint64_t{key.lane}, static_cast<uint64_t>(key.kind)})
     h = (h ^ part) * 0x9e3779b97f4a7c15u;
   return static_cast<uint32_t>(h >> 32);
+}
+
+// Whether the host at the other end is there, for all that its kernel says. A host whose process reads slowly keeps its
+// window closed and answers our probes, which come ever more seldom: what counts is whether the last thing sent to it
+// has been answered, not how long ago.
+bool answers(const tcp_info& info, int64_t liveness_ms) {
+  if (info.tcpi_last_ack_recv < liveness_ms) return true;
+  return info.tcpi_probes < kProbes && info.tcpi_last_ack_recv <= info.tcpi_last_data_sent;
 }
 
 }  // namespace
@@ -215,6 +224,8 @@ bool TcpEndpoint::read(Stream& stream) {
     const bool closed = outcome.error == ECONNRESET || outcome.error == EPIPE;
     end_stream(stream, closed ? closed_text(stream) : error_text(outcome.error));
   } else {
+    // What the budget has stopped waits for resume(): the kernel need not report it, and may not know of it.
+    set_interest(stream, wants_to_read(stream) ? stream.interest | EPOLLIN : stream.interest & ~EPOLLIN);
     return outcome.moved;
   }
   return true;
@@ -222,8 +233,10 @@ bool TcpEndpoint::read(Stream& stream) {
 
 bool TcpEndpoint::resume() {
   bool moved = false;
-  for (Stream& stream : streams_)
-    if (!stream.ended && stream.receiver.has_frame() && may_begin()) moved |= read(stream);
+  for (Stream& stream : streams_) {
+    if (stream.ended || (stream.interest & EPOLLIN) != 0 || !wants_to_read(stream)) continue;
+    moved |= read(stream);
+  }
   return moved;
 }
 
@@ -290,7 +303,6 @@ bool TcpEndpoint::on_event(uint32_t index, uint32_t events) {
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) hung_up_ = true;
   if ((events & EPOLLOUT) != 0 && stream.queue.empty()) set_interest(stream, stream.interest & ~EPOLLOUT);
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) moved = read(stream);
-  if (!stream.ended && !wants_to_read(stream)) set_interest(stream, stream.interest & ~EPOLLIN);
   return moved;
 }
 
@@ -307,9 +319,9 @@ bool TcpEndpoint::arm() {
   if (cause_at_ns_ != 0) return false;
   for (Stream& stream : streams_) {
     if (stream.ended) continue;
-    if (stream.receiver.has_frame() && may_begin()) return false;
-    set_interest(stream,
-                 (wants_to_read(stream) ? uint32_t{EPOLLIN} : 0) | (stream.queue.empty() ? 0 : uint32_t{EPOLLOUT}));
+    if ((stream.interest & EPOLLIN) == 0 && wants_to_read(stream)) return false;
+    const uint32_t in = stream.interest & EPOLLIN;
+    set_interest(stream, in | (stream.queue.empty() ? 0 : uint32_t{EPOLLOUT}));
   }
   return true;
 }
@@ -328,8 +340,7 @@ bool TcpEndpoint::check_acknowledged(int64_t now) {
     tcp_info info{};
     socklen_t bytes = sizeof info;
     if (getsockopt(stream.socket.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) continue;
-    // A peer that is only slow keeps answering the probes of a closed window.
-    if (stream.silent_since_ns == 0 || info.tcpi_last_ack_recv < shared_.liveness_ms) stream.silent_since_ns = now;
+    if (stream.silent_since_ns == 0 || answers(info, shared_.liveness_ms)) stream.silent_since_ns = now;
     if (now - stream.silent_since_ns >= shared_.liveness_ms * kNsPerMs)
       end(fail(Code::peer, "tcp: rank {} at {} has acknowledged nothing for {} ms, {} bytes are under way", peer_,
                address_, info.tcpi_last_ack_recv, waiting));

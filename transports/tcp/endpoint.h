@@ -55,7 +55,7 @@ class TcpEndpoint final : public Endpoint, private Sink {
   bool flush();
   // Reads all sockets.
   bool read();
-  // Reads frames that were left in a buffer when the budget was used up and no longer is.
+  // Reads on where the budget was used up and no longer is.
   bool resume();
   // The kernel reports `events` on a socket.
   bool on_event(uint32_t stream, uint32_t events);
