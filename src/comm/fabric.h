@@ -163,7 +163,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   Identity identity_;
   std::vector<uint32_t> host_of_;  // by rank: equal numbers share a host
   std::vector<pid_t> pid_of_;
-  std::unique_ptr<HostDevice> device_;
+  std::unique_ptr<HostDevice> device_, plain_device_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<Member> links_;  // by rank
   std::unique_ptr<ControlPlane> control_;

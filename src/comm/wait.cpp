@@ -59,12 +59,11 @@ bool Fabric::await_cells(Group& group, uint64_t turn, uint64_t fingerprint) {
   OneShotCells& shared = *group.cells;
   uint32_t spins = 0;
   for (Rank member = 0; member < group.world(); ++member) {
-    Cells::Seen seen = shared.cells.ready(member, turn);
-    while (seen.payload == nullptr) {
+    while (!shared.cells.arrived(member, turn)) {
       if (++spins > spins_ || wanted_.load(std::memory_order_relaxed) != 0) return false;
       pause_cpu();
-      seen = shared.cells.ready(member, turn);
     }
+    const Cells::Seen seen = shared.cells.ready(member, turn);
     if (seen.fingerprint != fingerprint) return false;  // the operation that takes over looks at the boards
     shared.sources[member] = seen.payload;
   }
@@ -72,14 +71,18 @@ bool Fabric::await_cells(Group& group, uint64_t turn, uint64_t fingerprint) {
 }
 
 void Fabric::reduce_cells(Group& group, const CellReduction& reduction) {
-  device_->reduce(reduction.dtype, reduction.op,
-                  {.sources = group.cells->sources.data(),
-                   .source_count = group.world(),
-                   .dst = reduction.output,
-                   .dst2 = nullptr,
-                   .count = reduction.count,
-                   .divisor = reduction.op == RedOp::avg ? group.world() : 0},
-                  0);
+  // For a few elements the plain loops are quicker than setting up vectors, and give the same bits.
+  constexpr size_t kPlainBytes = 32;
+  const bool plain = reduction.count * size_of(reduction.dtype) <= kPlainBytes;
+  (plain ? *plain_device_ : *device_)
+      .reduce(reduction.dtype, reduction.op,
+              {.sources = group.cells->sources.data(),
+               .source_count = group.world(),
+               .dst = reduction.output,
+               .dst2 = nullptr,
+               .count = reduction.count,
+               .divisor = reduction.op == RedOp::avg ? group.world() : 0},
+              0);
 }
 
 // Drives the one operation, and everything else now and then.

@@ -66,6 +66,14 @@ class Cells {
     cell.flag.store(flag_of(turn, bytes), std::memory_order_release);
   }
 
+  // Whether the member has published the turn. Looks at one line only: a look at the member's other cell, as ready() takes
+  // for the whereabouts, would make the member's next publication fetch that line back.
+  bool arrived(uint32_t member, uint64_t turn) const {
+    // Relaxed: a look; ready() synchronises.
+    const uint64_t flag = pieces_[member][turn & 1].flag.load(std::memory_order_relaxed);
+    return static_cast<uint32_t>(flag >> 32) == static_cast<uint32_t>(turn);
+  }
+
   Seen ready(uint32_t member, uint64_t turn) const {
     const Cell& cell = pieces_[member][turn & 1];
     // Acquire: pairs with the release in publish(); the payload of this turn is complete when the turn matches.
