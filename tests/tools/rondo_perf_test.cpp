@@ -148,7 +148,7 @@ TEST_CASE("a plot of nothing and of one point is still a picture") {
   const Summary summary = {"1.2.3", 2, 2, "shm", "private"};
   REQUIRE(svg_text(summary, {}).find("</svg>") != std::string::npos);
   Row row = {{Kind::allreduce, RONDO_FLOAT32, RONDO_SUM, 0, 0, 2, 1024}, "ring", {}, {}};
-  row.out_of_place = {true, 1, 1, 5, 5, 5, 5, 1, 1, 0, {}};
+  row.out_of_place = {true, 1, 1, 5, 5, 5, 5, 5, 1, 1, 0, {}};
   const std::string svg = svg_text(summary, {row});
   REQUIRE(svg.find("allreduce float32 sum") != std::string::npos);
   REQUIRE(svg.find("nan") == std::string::npos);

@@ -164,6 +164,7 @@ void summarise(std::vector<int64_t> nanoseconds, uint32_t burst, Timing& timing)
   timing.min_us = percentile(0);
   timing.p50_us = percentile(0.5);
   timing.p99_us = percentile(0.99);
+  timing.max_us = percentile(1);
 }
 
 ErrorText measure(const Job& job, const Options& options, const Call& call, Form form, Values& values, uint64_t& seed,

@@ -15,7 +15,7 @@ namespace rondo::perf {
 struct Timing {
   bool measured = false;               // false: the collective has no such form, or it was not asked for
   uint32_t iterations = 0, burst = 0;  // burst: calls per iteration
-  double mean_us = 0, p50_us = 0, p99_us = 0, min_us = 0;
+  double mean_us = 0, p50_us = 0, p99_us = 0, min_us = 0, max_us = 0;
   double algorithm_gbs = 0, bus_gbs = 0;  // 1e9 bytes per second, from the median
   int64_t wrong = -1;                     // elements over all ranks and iterations; -1: not checked
   std::string refusal;                    // why the call is UNSUPPORTED, when it is; nothing is measured then

@@ -30,9 +30,11 @@ std::string timing_text(const Timing& timing) {
 nlohmann::json timing_json(const Timing& timing) {
   if (!timing.refusal.empty()) return {{"unsupported", timing.refusal}};
   if (!timing.measured) return nullptr;
-  nlohmann::json json = {{"iterations", timing.iterations},   {"burst", timing.burst},      {"mean_us", timing.mean_us},
-                         {"min_us", timing.min_us},           {"p50_us", timing.p50_us},    {"p99_us", timing.p99_us},
-                         {"algbw_gbs", timing.algorithm_gbs}, {"busbw_gbs", timing.bus_gbs}};
+  nlohmann::json json = {{"iterations", timing.iterations}, {"burst", timing.burst},
+                         {"mean_us", timing.mean_us},       {"min_us", timing.min_us},
+                         {"p50_us", timing.p50_us},         {"p99_us", timing.p99_us},
+                         {"max_us", timing.max_us},         {"algbw_gbs", timing.algorithm_gbs},
+                         {"busbw_gbs", timing.bus_gbs}};
   json["wrong"] = timing.wrong < 0 ? nlohmann::json(nullptr) : nlohmann::json(timing.wrong);
   return json;
 }
@@ -99,7 +101,8 @@ std::string json_text(const Summary& summary, const Options& options, const std:
 
 std::string csv_text(const std::vector<Row>& rows) {
   std::string text =
-      "collective,bytes,count,dtype,redop,root,form,iterations,burst,mean_us,min_us,p50_us,p99_us,algbw_gbs,busbw_gbs,"
+      "collective,bytes,count,dtype,redop,root,form,iterations,burst,mean_us,min_us,p50_us,p99_us,max_us,algbw_gbs,"
+      "busbw_gbs,"
       "wrong,"
       "algorithm\n";
   for (const Row& row : rows) {
@@ -108,11 +111,11 @@ std::string csv_text(const std::vector<Row>& rows) {
       std::string quoted;
       for (char letter : row.algorithm) quoted += letter == '"' ? std::string("\"\"") : std::string(1, letter);
       text +=
-          fmt::format("{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.6f},{:.6f},{},\"{}\"\n",
+          fmt::format("{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.6f},{:.6f},{},\"{}\"\n",
                       info(row.call.kind).name, call_bytes(row.call), row.call.count, rondo_dtype_name(row.call.dtype),
                       redop_text(row.call), root_of(row.call), timing == &row.in_place ? "in_place" : "out_of_place",
                       timing->iterations, timing->burst, timing->mean_us, timing->min_us, timing->p50_us,
-                      timing->p99_us, timing->algorithm_gbs, timing->bus_gbs, timing->wrong, quoted);
+                      timing->p99_us, timing->max_us, timing->algorithm_gbs, timing->bus_gbs, timing->wrong, quoted);
     }
   }
   return text;
