@@ -390,6 +390,18 @@ TEST_CASE("shm: the room of closed areas is used again, zeroed and joined") {
   }
 }
 
+TEST_CASE("shm: a closed area whose room is in use again is not found any more") {
+  Rig rig(small_world, 2);
+  const Rank members[] = {0, 1};
+  const size_t room = kSmallSegment / 8;
+  rig.at(0).share(1, members, room)->reset();
+  auto late = rig.at(1).share(1, members, room);
+  REQUIRE(late.ok());
+  auto other = rig.at(0).share(2, members, room);
+  REQUIRE(other.ok());
+  CHECK((*late)->of(0) == nullptr);
+}
+
 TEST_CASE("shm: thousands of areas come and go, and every one is found") {
   Rig rig(small_world, 2);
   const Rank members[] = {0, 1};

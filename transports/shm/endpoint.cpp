@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -17,15 +18,16 @@ static_assert((kRingEntries & kMask) == 0);
 constexpr uint32_t kTellEvery = 64;   // descriptors taken before the peer is told of the room
 constexpr uint32_t kDrainAfter = 96;  // descriptors waiting before they are drawn out for the room's sake
 constexpr size_t kBacklogReserve = 64;
+constexpr size_t kReferenceBytes = 16 << 10;  // below this a copy costs less than waiting for the peer
 
 // Message::handle: what release() has to give back.
-enum class Holder : uint8_t { nothing = 0, slot = 1, small = 2, large = 3 };
+enum class Holder : uint8_t { nothing = 0, slot = 1, small = 2, large = 3, reference = 4 };
 constexpr uint64_t make_handle(Holder holder, uint32_t index) { return static_cast<uint64_t>(holder) << 32 | index; }
 constexpr Holder holder_of(uint64_t handle) { return static_cast<Holder>(handle >> 32); }
 
 }  // namespace
 
-ShmEndpoint::ShmEndpoint(Link link, Segment& own, SlotPool& pool)
+ShmEndpoint::ShmEndpoint(Link link, Segment& own, SlotPool& pool, Heap* heap)
     : link_(std::move(link)),
       own_(own),
       pool_(pool),
@@ -37,8 +39,12 @@ ShmEndpoint::ShmEndpoint(Link link, Segment& own, SlotPool& pool)
       copy_(kernels::best().copy),
       bell_(link_.socket.get(), link_.segment->header().sleeping.value),
       reader_(pool.add_reader(link_.rank, theirs_.releases, bell_)),
+      heap_(link_.reads_heap ? heap : nullptr),
       staging_(kInlineBytes, peer_slot_bytes_) {
   backlog_.reserve(kBacklogReserve);
+  if (heap_ == nullptr) return;
+  references_.resize(kMaxReferences);
+  for (uint32_t i = kMaxReferences; i > 0; --i) free_references_.push_back(i - 1);
 }
 
 // ---- to the peer ----
@@ -91,7 +97,7 @@ bool ShmEndpoint::push_slot(const Frame& frame, uint32_t slot) {
   return true;
 }
 
-Sent ShmEndpoint::send(const Frame& frame, const std::byte* data, Token) {
+Sent ShmEndpoint::send(const Frame& frame, const std::byte* data, Token token) {
   if (!usable()) return Sent::failed;
   if ((has_backlog() && !flush_backlog()) || !room()) {
     want_room();
@@ -105,12 +111,68 @@ Sent ShmEndpoint::send(const Frame& frame, const std::byte* data, Token) {
     return Sent::done;
   }
   RONDO_CHECK(frame.bytes <= own_.geometry().slot_bytes);
+  uint64_t offset = 0;
+  if (heap_ != nullptr && frame.bytes >= kReferenceBytes && heap_->locate(data, frame.bytes, &offset))
+    return send_reference(frame, offset, token);
   const int32_t taken = pool_.room(reader_) ? pool_.take(1) : -1;
   if (taken < 0) return Sent::again;
   const uint32_t slot = static_cast<uint32_t>(taken);
   copy_(own_.slot(slot), nullptr, data, frame.bytes);
   push_slot(frame, slot);
   return Sent::done;
+}
+
+// Publishes memory of the heap where it lies; the peer names the reference when it has read it.
+Sent ShmEndpoint::send_reference(const Frame& frame, uint64_t offset, Token token) {
+  if (free_references_.empty() || !pool_.room(reader_)) {
+    pool_.starve();
+    return Sent::again;
+  }
+  pool_.sated();
+  const uint32_t index = free_references_.back();
+  free_references_.pop_back();
+  references_[index] = {.token = token, .offset = offset, .bytes = frame.bytes, .live = true};
+  ++pending_;
+  heap_->hold(offset);
+  pool_.lent_reference(reader_, index);
+  Descriptor& descriptor = mine_.ring[tail_ & kMask];
+  descriptor.frame = frame;
+  std::memcpy(descriptor.payload, &offset, sizeof offset);
+  publish(descriptor, Carrier::reference, index);
+  return Sent::pending;
+}
+
+bool ShmEndpoint::in_place(const std::byte* data, size_t bytes) const {
+  uint64_t offset = 0;
+  return heap_ != nullptr && bytes >= kReferenceBytes && heap_->locate(data, bytes, &offset);
+}
+
+// Completes the sends whose memory the peer has read; when the link has ended, all of them.
+bool ShmEndpoint::complete(std::vector<Completion>& completions) {
+  if (pending_ == 0) return false;
+  pool_.reclaim(reader_);
+  if (broken_) pool_.drop_references(reader_);
+  std::vector<uint32_t>& returned = pool_.returned(reader_);
+  for (const uint32_t index : returned) {
+    Reference& reference = references_[index];
+    heap_->unhold(reference.offset);
+    completions.push_back({reference.token});
+    reference.live = false;
+    free_references_.push_back(index);
+    --pending_;
+  }
+  const bool any = !returned.empty();
+  returned.clear();
+  return any;
+}
+
+// The peer may read the payload at any time: what the owner of the memory writes from now on must not reach it.
+void ShmEndpoint::detach(Token token) {
+  for (const Reference& reference : references_) {
+    if (!reference.live || reference.token != token) continue;
+    Status parted = heap_->part(reference.offset, reference.bytes);
+    if (!parted.ok()) break_link(std::move(parted));
+  }
 }
 
 Sent ShmEndpoint::commit(const Frame& frame, const Slot& slot) {
@@ -170,6 +232,15 @@ bool ShmEndpoint::accept(const Descriptor& descriptor, uint64_t mark, Message* m
     message->handle = make_handle(Holder::slot, index);
     return true;
   }
+  if (sane && carrier_of(mark) == Carrier::reference && frame.bytes <= peer_slot_bytes_) {
+    uint64_t offset = 0;
+    std::memcpy(&offset, descriptor.payload, sizeof offset);
+    if (offset <= link_.heap.bytes() && frame.bytes <= link_.heap.bytes() - offset) {
+      message->data = link_.heap.base() + offset;
+      message->handle = make_handle(Holder::reference, index);
+      return true;
+    }
+  }
   break_link(
       fail(Code::peer,
            "shm: rank {} wrote a broken descriptor {}: carrier {}, slot {} of {}, frame version {} kind {}, {} bytes",
@@ -205,6 +276,8 @@ void ShmEndpoint::release(const Message& message) {
   switch (holder_of(message.handle)) {
     case Holder::slot:
       return give_back(index);
+    case Holder::reference:
+      return give_back(index | kReferenceBit);
     case Holder::small:
       return staging_.free_small(index);
     case Holder::large:
@@ -214,14 +287,15 @@ void ShmEndpoint::release(const Message& message) {
   }
 }
 
-void ShmEndpoint::give_back(uint32_t slot) {
+void ShmEndpoint::give_back(uint32_t what) {
   const uint64_t number = released_ + 1;
   // seq_cst: as a release it ends this rank's reads of the slot before SlotPool::reclaim()'s acquire; in the one order
   // it pairs with the store of `starving` in SlotPool::starve(): either this rank sees it and rings, or the look before
   // sleeping sees this release.
-  mine_.releases[released_ % kMaxSlots].store(number << 32 | slot, std::memory_order_seq_cst);
+  mine_.releases[released_ % kMaxSlots].store(number << 32 | what, std::memory_order_seq_cst);
   released_ = static_cast<uint32_t>(number);
-  if (peer_starving_.load(std::memory_order_seq_cst) != 0) bell_.ring_if_asleep();
+  // A pending send is waited for, unlike a slot.
+  if ((what & kReferenceBit) != 0 || peer_starving_.load(std::memory_order_seq_cst) != 0) bell_.ring_if_asleep();
 }
 
 void ShmEndpoint::publish_consumed() {
@@ -242,12 +316,13 @@ bool ShmEndpoint::drain() {
 bool ShmEndpoint::evacuate() {
   bool any = false;
   for (Message& message : arrivals_.waiting()) {
-    if (holder_of(message.handle) != Holder::slot) continue;
+    const Holder holder = holder_of(message.handle);
+    if (holder != Holder::slot && holder != Holder::reference) continue;
     uint32_t large = 0;
     std::byte* data = staging_.large(&large);
     if (data == nullptr) break;
     copy_(data, nullptr, message.data, message.frame.bytes);
-    give_back(static_cast<uint32_t>(message.handle));
+    release(message);
     message.data = data;
     message.handle = make_handle(Holder::large, large);
     any = true;
@@ -257,8 +332,8 @@ bool ShmEndpoint::evacuate() {
 
 // ---- both ----
 
-bool ShmEndpoint::progress() {
-  bool any = false;
+bool ShmEndpoint::progress(std::vector<Completion>& completions) {
+  bool any = complete(completions);
   if (has_backlog() && usable()) {
     const size_t before = backlog_at_;
     any = flush_backlog() || backlog_at_ != before;

@@ -13,6 +13,7 @@
 #include "transport/contract.h"
 #include "transport/match.h"
 #include "transports/shm/bell.h"
+#include "transports/shm/heap.h"
 #include "transports/shm/pool.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/staging.h"
@@ -25,11 +26,14 @@ struct Link {
   std::shared_ptr<Segment> segment;  // the peer's
   uint32_t pair_here = 0;            // the peer's index in this rank's segment
   uint32_t pair_there = 0;           // this rank's index in the peer's
+  Mapping heap;                      // the peer's; without memory: it names none of it in messages
+  bool reads_heap = false;           // the peer has mapped this rank's heap
 };
 
 class ShmEndpoint final : public Endpoint {
  public:
-  ShmEndpoint(Link link, Segment& own, SlotPool& pool);
+  // `heap` is this rank's, null where nothing is sent by reference.
+  ShmEndpoint(Link link, Segment& own, SlotPool& pool, Heap* heap);
 
   Sent send(const Frame& frame, const std::byte* data, Token token) override;
   Sent commit(const Frame& frame, const Slot& slot) override;
@@ -37,7 +41,7 @@ class ShmEndpoint final : public Endpoint {
   void release(const Message& message) override;
   bool expose(const StreamKey&, std::byte*, size_t) override { return false; }
   bool withdraw(const StreamKey&) override { return true; }
-  void detach(Token) override {}  // no send is ever pending: payloads are copied at once
+  void detach(Token token) override;
   bool peek_user(uint32_t comm, Frame* frame) override;
   const Status& status() const override { return status_; }
 
@@ -46,7 +50,11 @@ class ShmEndpoint final : public Endpoint {
   const std::shared_ptr<Segment>& segment() const { return link_.segment; }
   bool gone() const { return eof_; }
 
-  bool progress();
+  bool progress(std::vector<Completion>& completions);
+  // Whether send() would publish this memory where it lies.
+  bool in_place(const std::byte* data, size_t bytes) const;
+  // Whether the peer still reads memory of pending sends.
+  bool pending() const { return pending_ > 0; }
   // The socket has something to read: bells, or the peer's end.
   void read_socket();
   // After the store of `sleeping`: draws in and gives back what has come meanwhile. True: there was something.
@@ -59,11 +67,19 @@ class ShmEndpoint final : public Endpoint {
     Frame frame;
     uint32_t slot;
   };
+  // A pending send of heap memory.
+  struct Reference {
+    Token token = 0;
+    uint64_t offset = 0, bytes = 0;
+    bool live = false;
+  };
 
   bool has_backlog() const { return backlog_at_ < backlog_.size(); }
   bool room();
   bool see_consumed(uint32_t consumed);
   void want_room();
+  Sent send_reference(const Frame& frame, uint64_t offset, Token token);
+  bool complete(std::vector<Completion>& completions);
   bool push_slot(const Frame& frame, uint32_t slot);
   void publish(Descriptor& descriptor, Carrier carrier, uint32_t index);
   bool flush_backlog();
@@ -73,7 +89,7 @@ class ShmEndpoint final : public Endpoint {
   bool accept(const Descriptor& descriptor, uint64_t mark, Message* message);
   bool drain();
   bool evacuate();
-  void give_back(uint32_t slot);
+  void give_back(uint32_t what);
   void publish_consumed();
 
   bool usable();
@@ -100,6 +116,10 @@ class ShmEndpoint final : public Endpoint {
   bool blocked_ = false;
   std::vector<Waiting> backlog_;  // committed while the ring was full
   size_t backlog_at_ = 0;
+  Heap* const heap_;  // null: nothing is sent by reference
+  std::vector<Reference> references_;
+  std::vector<uint32_t> free_references_;
+  uint32_t pending_ = 0;
 
   // From the peer.
   uint32_t head_ = 0;                // descriptors taken

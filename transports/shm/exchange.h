@@ -11,7 +11,14 @@
 
 namespace rondo::shm {
 
-// `memfd` is the own segment's. Pair i of the own segment is for links[i].
-Result<std::vector<Link>> exchange_segments(std::vector<MeshLink> links, Segment& own, int memfd, Deadline deadline);
+// What this rank passes on.
+struct Passed {
+  int segment_fd = -1;
+  int heap_fd = -1;  // -1: peers do not read this rank's heap
+  uint64_t heap_bytes = 0;
+};
+// Pair i of the own segment is for links[i].
+Result<std::vector<Link>> exchange_segments(std::vector<MeshLink> links, Segment& own, const Passed& passed,
+                                            Deadline deadline);
 
 }  // namespace rondo::shm

@@ -19,14 +19,21 @@ inline constexpr uint64_t kMagic = 0x31476d68536f6452;  // "RdoShmG1"
 inline constexpr uint32_t kLayoutVersion = 1;
 inline constexpr uint32_t kRingEntries = 256;
 inline constexpr uint32_t kInlineBytes = 80;
-inline constexpr uint32_t kMaxSlots = 2048;  // also the entries of a release ring: it can never overflow
+inline constexpr uint32_t kMaxSlots = 2048;      // also the entries of a release ring, see SlotPool::room()
+inline constexpr uint32_t kMaxReferences = 256;  // of heap memory, lent to one peer at a time
+// In a release ring: not a slot but a reference of that number.
+inline constexpr uint32_t kReferenceBit = 0x80000000;
 inline constexpr uint32_t kAreaEntries = 1024;
 inline constexpr uint32_t kMaxPairs = 4096;
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
 // What a descriptor's payload is.
-enum class Carrier : uint8_t { inlined = 1, slot = 2 };
+enum class Carrier : uint8_t {
+  inlined = 1,    // it stands in the descriptor
+  slot = 2,       // in the slot of that index
+  reference = 3,  // in the sender's heap, at the offset that stands in the descriptor; the index names the loan
+};
 
 // One message on its way. `mark` is written last: the message's number in the ring (from 1, 32 bits) << 32 | carrier <<
 // 24 | slot index. 16 bytes of payload share the first cache line with it.
@@ -54,7 +61,7 @@ struct Pair {
   Word consumed;                     // how many descriptors of the peer's ring the owner has taken
   Word blocked;                      // nonzero: a send to this peer waits for room in the ring
   Descriptor ring[kRingEntries];     // messages to the peer
-  // The peer's slots that the owner has finished reading: number (from 1) << 32 | slot index.
+  // The peer's slots (and references) that the owner has finished reading: number (from 1) << 32 | slot index.
   alignas(kLine) std::atomic<uint64_t> releases[kMaxSlots];
 };
 

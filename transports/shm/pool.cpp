@@ -1,5 +1,7 @@
 #include "transports/shm/pool.h"
 
+#include <utility>
+
 namespace rondo::shm {
 
 SlotPool::SlotPool(Segment& own) : own_(own), slots_(own.geometry().slots), states_(slots_) { warm_.reserve(slots_); }
@@ -9,6 +11,7 @@ uint32_t SlotPool::add_reader(Rank rank, const std::atomic<uint64_t>* releases, 
   reader.rank = rank;
   reader.releases = releases;
   reader.bell = &bell;
+  reader.returned.reserve(kMaxReferences);
   return static_cast<uint32_t>(readers_.size() - 1);
 }
 
@@ -26,13 +29,16 @@ int32_t SlotPool::take(uint32_t readers) {
     slot = warm_.back();
     warm_.pop_back();
   }
-  if (starving_) {
-    starving_ = false;
-    // Relaxed: a reader that still sees the old value only gives back early.
-    own_.header().starving.value.store(0, std::memory_order_relaxed);
-  }
+  sated();
   states_[slot] = {readers, readers};
   return static_cast<int32_t>(slot);
+}
+
+void SlotPool::sated() {
+  if (!starving_) return;
+  starving_ = false;
+  // Relaxed: a reader that still sees the old value only gives back early.
+  own_.header().starving.value.store(0, std::memory_order_relaxed);
 }
 
 void SlotPool::starve() {
@@ -51,6 +57,11 @@ void SlotPool::lent(uint32_t reader, uint32_t slot) {
   RONDO_DCHECK(states_[slot].unlent > 0);
   --states_[slot].unlent;
   ++readers_[reader].lent[slot];
+  ++readers_[reader].outstanding;
+}
+
+void SlotPool::lent_reference(uint32_t reader, uint32_t reference) {
+  readers_[reader].lent_references[reference] = true;
   ++readers_[reader].outstanding;
 }
 
@@ -85,19 +96,31 @@ bool SlotPool::reclaim(Reader& reader) {
     // Acquire: pairs with the store in ShmEndpoint::give_back(); the reader's reads of the slot are over.
     const uint64_t word = reader.releases[reader.next % kMaxSlots].load(std::memory_order_acquire);
     if (static_cast<uint32_t>(word >> 32) != reader.next + 1) break;
-    const uint32_t slot = static_cast<uint32_t>(word);
-    if (slot >= slots_ || reader.lent[slot] == 0) {
-      reader.complaint =
-          fail(Code::peer, "shm: rank {} released slot {} of {}, which it does not hold", reader.rank, slot, slots_);
-      break;
-    }
+    if (!take_back(reader, static_cast<uint32_t>(word))) break;
     ++reader.next;
-    --reader.lent[slot];
     --reader.outstanding;
-    unhold(slot, 1);
     any = true;
   }
   return any;
+}
+
+// What a reader says it has released is believed only if it had it.
+bool SlotPool::take_back(Reader& reader, uint32_t what) {
+  if ((what & kReferenceBit) != 0) {
+    const uint32_t reference = what & ~kReferenceBit;
+    if (reference < kMaxReferences && reader.lent_references[reference]) {
+      reader.lent_references[reference] = false;
+      reader.returned.push_back(reference);
+      return true;
+    }
+  } else if (what < slots_ && reader.lent[what] > 0) {
+    --reader.lent[what];
+    unhold(what, 1);
+    return true;
+  }
+  reader.complaint = fail(Code::peer, "shm: rank {} released {} {}, which it does not hold", reader.rank,
+                          (what & kReferenceBit) != 0 ? "reference" : "slot", what & ~kReferenceBit);
+  return false;
 }
 
 bool SlotPool::released() const {
@@ -112,11 +135,19 @@ bool SlotPool::released() const {
 
 void SlotPool::drop_reader(uint32_t index) {
   Reader& reader = readers_[index];
-  for (uint32_t slot = 0; slot < slots_ && reader.outstanding > 0; ++slot) {
-    if (reader.lent[slot] == 0) continue;
-    reader.outstanding -= reader.lent[slot];
-    unhold(slot, reader.lent[slot]);
-    reader.lent[slot] = 0;
+  for (uint32_t slot = 0; slot < slots_; ++slot) {
+    unhold(slot, std::exchange(reader.lent[slot], 0));
+  }
+  drop_references(index);
+  reader.outstanding = 0;
+}
+
+void SlotPool::drop_references(uint32_t index) {
+  Reader& reader = readers_[index];
+  for (uint32_t reference = 0; reference < kMaxReferences; ++reference) {
+    if (!std::exchange(reader.lent_references[reference], false)) continue;
+    reader.returned.push_back(reference);
+    --reader.outstanding;
   }
 }
 

@@ -28,6 +28,10 @@ class SlotPool {
   // Publishing to one reader: whether its release ring has room for one more.
   bool room(uint32_t reader) const { return readers_[reader].outstanding < kMaxSlots; }
   void lent(uint32_t reader, uint32_t slot);
+  // The same for heap memory: reference numbers below kMaxReferences, chosen by the caller.
+  void lent_reference(uint32_t reader, uint32_t reference);
+  // References that the reader has released since the caller last emptied the list.
+  std::vector<uint32_t>& returned(uint32_t reader) { return readers_[reader].returned; }
   // One of the readers will not get the slot after all.
   void skip(uint32_t slot);
   // None of the readers that have not got it yet will.
@@ -35,11 +39,18 @@ class SlotPool {
 
   // Takes in what readers have released; whether anything came.
   bool reclaim();
+  bool reclaim(uint32_t reader) { return reclaim(readers_[reader]); }
+  // Asks all readers to give back what nobody there has asked for yet, until the next take() or sated().
+  void starve();
+  void sated();
   bool starving() const { return starving_; }
   // Whether a reclaim would find anything. seq_cst look, for the last check before sleeping.
   bool released() const;
   // The reader is gone: what it held is free.
   void drop_reader(uint32_t reader);
+  // The link to the reader has failed: the memory of references is its owner's again. Slots stay out of use, as the
+  // reader may still look at them.
+  void drop_references(uint32_t reader);
   // Ok, or what the reader's release ring has wrongly said.
   const Status& complaint(uint32_t reader) const { return readers_[reader].complaint; }
   uint32_t outstanding(uint32_t reader) const { return readers_[reader].outstanding; }
@@ -57,11 +68,13 @@ class SlotPool {
     uint32_t outstanding = 0;  // slots lent to this reader
     Status complaint;
     std::array<uint8_t, kMaxSlots> lent{};  // by slot: how often this reader has it
+    std::array<bool, kMaxReferences> lent_references{};
+    std::vector<uint32_t> returned;
   };
 
   bool reclaim(Reader& reader);
+  bool take_back(Reader& reader, uint32_t what);
   void unhold(uint32_t slot, uint32_t holders);
-  void starve();
 
   Segment& own_;
   const uint32_t slots_;

@@ -27,7 +27,7 @@ Status check_descriptor(int fd, uint64_t bytes) {
     return fail(Code::peer, "shm: the size of the memory that was passed is not sealed (seals {:#x})", seals);
   struct stat info;
   if (fstat(fd, &info) != 0) return system_error(errno, "shm: fstat of the memory that was passed");
-  if (bytes < sizeof(Header) || bytes > kMaxSegmentBytes || static_cast<uint64_t>(info.st_size) != bytes)
+  if (bytes == 0 || bytes > kMaxSegmentBytes || static_cast<uint64_t>(info.st_size) != bytes)
     return fail(Code::peer, "shm: {} bytes of memory were announced and {} passed", bytes, info.st_size);
   struct statfs system;
   if (fstatfs(fd, &system) != 0) return system_error(errno, "shm: fstatfs of the memory that was passed");
@@ -64,6 +64,18 @@ Result<UniqueFd> make_memfd(const char* name, size_t bytes) {
   return fd;
 }
 
+Status seal_size(int fd) {
+  if (fcntl(fd, F_ADD_SEALS, kSizeSeals) != 0) return system_error(errno, "shm: sealing a memfd");
+  return {};
+}
+
+Result<Mapping> map_passed(int fd, uint64_t bytes) {
+  RONDO_TRY(check_descriptor(fd, bytes));
+  void* base = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED) return system_error(errno, fmt::format("shm: mmap of a peer's {} bytes", bytes));
+  return Mapping(static_cast<std::byte*>(base), bytes);
+}
+
 Result<std::shared_ptr<Segment>> Segment::create(Rank rank, const Geometry& geometry, UniqueFd* fd) {
   Result<UniqueFd> made = make_memfd("rondo", geometry.segment_bytes);
   if (!made.ok()) return made.status();
@@ -74,26 +86,24 @@ Result<std::shared_ptr<Segment>> Segment::create(Rank rank, const Geometry& geom
   auto segment = std::make_shared<Segment>(Mapping(static_cast<std::byte*>(base), geometry.segment_bytes), geometry);
   // From here on nobody else can map it for writing; a kernel before 5.1 does not know the seal, and all else holds.
   fcntl(raw, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
-  if (fcntl(raw, F_ADD_SEALS, kSizeSeals) != 0) return system_error(errno, "shm: sealing a memfd");
+  RONDO_TRY(seal_size(raw));
   segment->header().title = {.rank = rank, .geometry = geometry};
   *fd = std::move(made).value();
   return segment;
 }
 
 Result<std::shared_ptr<Segment>> Segment::open(int fd, uint64_t bytes, Rank rank) {
-  RONDO_TRY(check_descriptor(fd, bytes));
-  void* base = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-  if (base == MAP_FAILED)
-    return system_error(errno, fmt::format("shm: mmap of rank {}'s segment of {} bytes", rank, bytes));
-  Mapping map(static_cast<std::byte*>(base), bytes);
+  if (bytes < sizeof(Header)) return fail(Code::peer, "shm: rank {}'s segment has {} bytes", rank, bytes);
+  Result<Mapping> map = map_passed(fd, bytes);
+  if (!map.ok()) return map.status();
   Title title;
-  std::memcpy(&title, base, sizeof title);
+  std::memcpy(&title, map->base(), sizeof title);
   if (title.magic != kMagic || title.layout_version != kLayoutVersion)
     return fail(Code::peer, "shm: rank {}'s segment has layout {:#x} version {}, here it is {:#x} version {}", rank,
                 title.magic, title.layout_version, kMagic, kLayoutVersion);
   if (title.rank != rank) return fail(Code::peer, "shm: rank {} passed the segment of rank {}", rank, title.rank);
   RONDO_TRY(check(title.geometry, bytes));
-  return std::make_shared<Segment>(std::move(map), title.geometry);
+  return std::make_shared<Segment>(std::move(map).value(), title.geometry);
 }
 
 }  // namespace rondo::shm

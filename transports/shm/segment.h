@@ -29,15 +29,18 @@ class Mapping {
   size_t bytes_ = 0;
 };
 
-// A memfd of a fixed size, close-on-exec. Errors instead of SIGXFSZ where the file size is limited.
+// A memfd of that size, close-on-exec. Errors instead of SIGXFSZ where the file size is limited.
 Result<UniqueFd> make_memfd(const char* name, size_t bytes);
+// Makes the size of a memfd final.
+Status seal_size(int fd);
+// Maps what a peer passed, read-only; refuses a descriptor that is not a memfd of `bytes` bytes with sealed size.
+Result<Mapping> map_passed(int fd, uint64_t bytes);
 
 class Segment {
  public:
   // A new segment for `rank`, empty but for the header. `*fd` gets the memfd to pass on; the mapping does not need it.
   static Result<std::shared_ptr<Segment>> create(Rank rank, const Geometry& geometry, UniqueFd* fd);
-  // A peer's segment: refuses a descriptor that is not a memfd of `bytes` bytes with sealed size, and a header that is
-  // not `rank`'s or leads outside.
+  // A peer's segment, as map_passed() maps it; refuses a header that is not `rank`'s or leads outside.
   static Result<std::shared_ptr<Segment>> open(int fd, uint64_t bytes, Rank rank);
 
   const Geometry& geometry() const { return geometry_; }

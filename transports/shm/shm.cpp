@@ -1,13 +1,10 @@
 #include "transports/shm/shm.h"
 
 #include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -16,13 +13,13 @@
 #include "transports/shm/areas.h"
 #include "transports/shm/endpoint.h"
 #include "transports/shm/exchange.h"
+#include "transports/shm/heap.h"
 
 namespace rondo {
 namespace {
 
 using namespace shm;  // NOLINT: this file is the face of that namespace
 
-constexpr size_t kPage = 4096;
 // In calls of progress(). Death is the control plane's to find; this is a reserve.
 constexpr uint32_t kLookAtSocketsEvery = 1024;
 
@@ -34,13 +31,6 @@ std::string host_proof() {
   char link[64] = {};
   const ssize_t length = readlink("/proc/self/ns/net", link, sizeof link - 1);
   return fmt::format("{} {} {}", boot, std::string(link, length > 0 ? static_cast<size_t>(length) : 0), geteuid());
-}
-
-// Memory and swap, in bytes.
-uint64_t memory_of_host() {
-  struct sysinfo info;
-  if (sysinfo(&info) != 0) return INT64_MAX;
-  return (static_cast<uint64_t>(info.totalram) + info.totalswap) * info.mem_unit;
 }
 
 class ShmTransport final : public Transport {
@@ -80,6 +70,7 @@ class ShmTransport final : public Transport {
 
  private:
   void look_at_sockets();
+  Status make_heap();
 
   ShmOptions options_;
   std::unique_ptr<Listener> listener_;  // until connect()
@@ -95,7 +86,9 @@ class ShmTransport final : public Transport {
   Caps caps_;
   uint32_t sleep_ = 0;  // the value of the own `sleeping` word
   uint32_t calls_ = 0;
-  std::map<void*, Mapping> allocated_;
+  // Made when it is first wanted.
+  std::unique_ptr<Heap> heap_;
+  UniqueFd heap_fd_;  // until connect() has passed it on
 };
 
 Status ShmTransport::reaches(std::string_view address) const {
@@ -116,13 +109,20 @@ Status ShmTransport::connect(std::span<const Peer> peers, Deadline deadline) {
   }
   auto geometry = plan(options_.segment_bytes, options_.slot_bytes, static_cast<uint32_t>(peers.size()));
   if (!geometry.ok()) return geometry.status();
-  UniqueFd memfd;  // only to pass it on
+  // Without a heap everything is copied.
+  const bool by_reference = options_.by_reference && (heap_ != nullptr || make_heap().ok());
+  UniqueFd memfd;  // only to pass it on, like the heap's
+  const UniqueFd heap_fd = std::move(heap_fd_);
   auto own = Segment::create(options_.identity.rank, geometry.value(), &memfd);
   if (!own.ok()) return own.status();
   auto mesh = connect_mesh({.identity = options_.identity, .purpose = "shm", .streams = 1, .deadline = deadline},
                            *listener, addresses);
   if (!mesh.ok()) return mesh.status();
-  auto links = exchange_segments(std::move(mesh).value(), **own, memfd.get(), deadline);
+  auto links = exchange_segments(std::move(mesh).value(), **own,
+                                 {.segment_fd = memfd.get(),
+                                  .heap_fd = by_reference ? heap_fd.get() : -1,
+                                  .heap_bytes = heap_ == nullptr ? 0 : heap_->bytes()},
+                                 deadline);
   if (!links.ok()) return links.status();
   own_ = std::move(own).value();
   pool_ = std::make_unique<SlotPool>(*own_);
@@ -132,7 +132,7 @@ Status ShmTransport::connect(std::span<const Peer> peers, Deadline deadline) {
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link.socket.get(), &event) != 0)
       return system_error(errno, "shm: epoll_ctl");
     const Rank rank = link.rank;
-    endpoints_[rank] = std::make_unique<ShmEndpoint>(std::move(link), *own_, *pool_);
+    endpoints_[rank] = std::make_unique<ShmEndpoint>(std::move(link), *own_, *pool_, heap_.get());
     connected_.push_back(endpoints_[rank].get());
   }
   return {};
@@ -149,9 +149,9 @@ void ShmTransport::look_at_sockets() {
   }
 }
 
-bool ShmTransport::progress(std::vector<Completion>&) {
+bool ShmTransport::progress(std::vector<Completion>& completions) {
   bool any = false;
-  for (ShmEndpoint* endpoint : connected_) any |= endpoint->progress();
+  for (ShmEndpoint* endpoint : connected_) any |= endpoint->progress(completions);
   if (pool_ != nullptr && pool_->starving()) any |= pool_->reclaim();
   if (++calls_ % kLookAtSocketsEvery == 0) look_at_sockets();
   return any;
@@ -165,7 +165,8 @@ bool ShmTransport::arm() {
   own_->header().sleeping.value.store(sleep_, std::memory_order_seq_cst);
   bool any = false;
   for (ShmEndpoint* endpoint : connected_) any |= endpoint->look_before_sleep();
-  any |= pool_->starving() && pool_->released();
+  const bool pending = std::any_of(connected_.begin(), connected_.end(), [](auto* e) { return e->pending(); });
+  any |= (pending || pool_->starving()) && pool_->released();
   if (any) disarm();
   return !any;
 }
@@ -202,23 +203,22 @@ Result<std::unique_ptr<SharedArea>> ShmTransport::share(uint64_t id, std::span<c
   return make_area(areas_, piece.value(), std::move(segments));
 }
 
+Status ShmTransport::make_heap() {
+  auto made = Heap::create(&heap_fd_);
+  if (!made.ok()) return made.status();
+  heap_ = std::move(made).value();
+  return {};
+}
+
 Result<void*> ShmTransport::alloc(size_t bytes) {
-  // Memory is taken page by page on first use, where a lack of it can no longer be reported: what can never fit is
-  // refused here.
-  const uint64_t most = memory_of_host();
-  if (bytes > most) return fail(Code::no_memory, "shm: {} bytes were asked for, this host has {}", bytes, most);
-  const size_t rounded = (std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
-  auto fd = make_memfd("rondo-alloc", rounded);
-  if (!fd.ok()) return fd.status();
-  void* base = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, fd->get(), 0);
-  if (base == MAP_FAILED) return system_error(errno, fmt::format("shm: mmap of {} bytes", rounded));
-  allocated_.emplace(base, Mapping(static_cast<std::byte*>(base), rounded));
-  return base;
+  if (heap_ == nullptr) RONDO_TRY(make_heap());
+  if (!options_.by_reference) heap_fd_.reset();
+  return heap_->alloc(bytes);
 }
 
 Status ShmTransport::free(void* memory) {
-  if (allocated_.erase(memory) == 1) return {};
-  return fail(Code::invalid, "free: {} is not the start of an allocation", memory);
+  if (heap_ == nullptr) return fail(Code::invalid, "free: {} is not the start of an allocation", memory);
+  return heap_->free(memory);
 }
 
 ShmTransport::~ShmTransport() {

@@ -19,7 +19,8 @@ struct ShmOptions {
   size_t segment_bytes =
       size_t{64} << 20;                  // a rank's budget; memory is taken from the system page by page, on first use
   size_t slot_bytes = size_t{64} << 10;  // the largest payload of one message
-  int64_t linger_ms = 2000;              // how long the destructor waits for peers to take what they were promised
+  bool by_reference = false;  // send() publishes large payloads that lie in memory from alloc() without a copy
+  int64_t linger_ms = 2000;   // how long the destructor waits for peers to take what they were promised
 };
 
 // Fails when the options make no sense or the host has no memfd or abstract sockets.
