@@ -70,7 +70,7 @@ Status offer_memory(Meeting& meeting, Offer offer, const Passed& memory) {
   head->cmsg_level = SOL_SOCKET;
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(fds_bytes);
-  std::memcpy(CMSG_DATA(head), fds, fds_bytes);
+  std::memcpy(CMSG_DATA(head), fds, sizeof fds);  // cmsg_len says how many of them count
   const ssize_t sent = sendmsg(meeting.link.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   meeting.offered = sent == sizeof offer;
   // Too many references: descriptors of this user are on their way; that ends as soon as others have received theirs.
