@@ -88,6 +88,9 @@ typename Element::Bits bits_at(const void* array, size_t index) {
 template <class Element, RedOp op>
 typename Element::Wide tree(const void* const* sources, uint32_t source_count, size_t index) {
   if (source_count == 1) return Element::widen(bits_at<Element>(sources[0], index));
+  if (source_count == 2)
+    return combine<Element, op>(Element::widen(bits_at<Element>(sources[0], index)),
+                                Element::widen(bits_at<Element>(sources[1], index)));
   const uint32_t left_count = std::bit_floor(source_count - 1);
   return combine<Element, op>(tree<Element, op>(sources, left_count, index),
                               tree<Element, op>(sources + left_count, source_count - left_count, index));

@@ -19,7 +19,8 @@ uint64_t chain(uint64_t before, const Call& call) {
   const uint64_t facts = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.dtype) << 8 |
                          static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.vector_form) << 24 |
                          static_cast<uint64_t>(call.root) << 32;
-  return mix(before ^ mix(facts ^ mix(call.count ^ (static_cast<uint64_t>(call.choice) << 32))));
+  const uint64_t extent = call.count ^ (static_cast<uint64_t>(call.choice) << 32 | call.choice >> 8);
+  return mix(before + mix(facts * 0xd6e8feb86659fd93u ^ extent));
 }
 
 std::string describe(const Call& call) {

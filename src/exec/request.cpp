@@ -79,7 +79,7 @@ std::optional<size_t> input_elements(const Request& r, uint32_t world, Rank rank
     case Collective::gather:
       return r.count;
     case Collective::allgather:
-      return r.vector_form ? r.input_counts[rank] : r.count;
+      return r.vector_form ? r.output_counts[rank] : r.count;
     case Collective::reduce_scatter:
       if (r.vector_form) return total_of(r.input_counts, world);
       return fits ? std::optional(all) : std::nullopt;
@@ -186,8 +186,7 @@ Status check(const Request& request, uint32_t world, Rank rank) {
       return fail(Code::invalid, "{}: in_count is {} but counts[{}] is {}", called(request), request.count, rank,
                   request.output_counts[rank]);
   }
-  Request r = request;
-  if (r.vector_form && r.collective == Collective::allgather) r.input_counts = r.output_counts;
+  const Request& r = request;
   const auto in = input_elements(r, world, rank), out = output_elements(r, world, rank);
   RONDO_TRY(check_place(r, "in", r.input, in));
   RONDO_TRY(check_place(r, "out", r.output, out));
