@@ -169,22 +169,27 @@ std::shared_ptr<Group> Fabric::group_of(uint32_t id) const {
   return nullptr;
 }
 
+// Shared memory where there is a transport for it, else ordinary memory under the same rules.
 Result<void*> Fabric::alloc(size_t bytes) {
   LeaseHold hold(*this);
   for (const auto& transport : transports_)
     if (transport->name() == "shm") return transport->alloc(bytes);
-  void* memory = std::aligned_alloc(128, (bytes + 127) / 128 * 128);
-  if (memory == nullptr) return fail(Code::no_memory, "no memory for {} bytes", bytes);
-  std::fill_n(static_cast<std::byte*>(memory), bytes, std::byte{0});
-  return memory;
+  constexpr size_t kAlign = 128;
+  if (bytes > SIZE_MAX - kAlign) return fail(Code::no_memory, "alloc: {} bytes are more than memory can hold", bytes);
+  PrivateMemory memory(static_cast<std::byte*>(std::aligned_alloc(kAlign, (bytes + kAlign - 1) / kAlign * kAlign)));
+  if (memory == nullptr) return fail(Code::no_memory, "alloc: no memory for {} bytes", bytes);
+  std::fill_n(memory.get(), bytes, std::byte{0});
+  void* at = memory.get();
+  private_memory_.emplace(at, std::move(memory));
+  return at;
 }
 
 Status Fabric::free(void* memory) {
   LeaseHold hold(*this);
   for (const auto& transport : transports_)
     if (transport->name() == "shm") return transport->free(memory);
-  std::free(memory);
-  return {};
+  if (private_memory_.erase(memory) == 1) return {};
+  return fail(Code::invalid, "free: {} is not the start of an allocation", memory);
 }
 
 std::string Fabric::describe_links(const Group& group) const {

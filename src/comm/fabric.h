@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -173,7 +175,12 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   std::vector<int64_t> departed_at_;  // by rank: when it said goodbye; 0: it has not
   std::vector<ControlMessage> messages_;
   uint32_t next_group_id_ = 1;
-  void* fork_mark_ = nullptr;  // a page that a fork wipes
+  struct FreeMemory {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  using PrivateMemory = std::unique_ptr<std::byte, FreeMemory>;
+  std::map<void*, PrivateMemory> private_memory_;  // of alloc() where nothing is shared
+  void* fork_mark_ = nullptr;                      // a page that a fork wipes
 
   std::mutex lease_;
   std::atomic<uint32_t> wanted_{0};  // threads that wait for the lease
