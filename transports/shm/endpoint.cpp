@@ -142,11 +142,6 @@ Sent ShmEndpoint::send_reference(const Frame& frame, uint64_t offset, Token toke
   return Sent::pending;
 }
 
-bool ShmEndpoint::in_place(const std::byte* data, size_t bytes) const {
-  uint64_t offset = 0;
-  return heap_ != nullptr && bytes >= kReferenceBytes && heap_->locate(data, bytes, &offset);
-}
-
 // Completes the sends whose memory the peer has read; when the link has ended, all of them.
 bool ShmEndpoint::complete(std::vector<Completion>& completions) {
   if (pending_ == 0) return false;

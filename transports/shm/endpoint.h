@@ -51,8 +51,6 @@ class ShmEndpoint final : public Endpoint {
   bool gone() const { return eof_; }
 
   bool progress(std::vector<Completion>& completions);
-  // Whether send() would publish this memory where it lies.
-  bool in_place(const std::byte* data, size_t bytes) const;
   // Whether the peer still reads memory of pending sends.
   bool pending() const { return pending_ > 0; }
   // The socket has something to read: bells, or the peer's end.
