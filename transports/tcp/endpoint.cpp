@@ -333,15 +333,16 @@ bool TcpEndpoint::check_acknowledged(int64_t now) {
     int waiting = 0;
     if (ioctl(stream.socket.get(), SIOCOUTQ, &waiting) != 0 || waiting == 0) {
       stream.touched = false;
-      stream.silent_since_ns = 0;
+      stream.waits_since_ns = 0;
       continue;
     }
     any = true;
     tcp_info info{};
     socklen_t bytes = sizeof info;
     if (getsockopt(stream.socket.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) continue;
-    if (stream.silent_since_ns == 0 || answers(info, shared_.liveness_ms)) stream.silent_since_ns = now;
-    if (now - stream.silent_since_ns >= shared_.liveness_ms * kNsPerMs)
+    if (stream.waits_since_ns == 0) stream.waits_since_ns = now;
+    const bool waits_long = now - stream.waits_since_ns >= shared_.liveness_ms * kNsPerMs;
+    if (waits_long && !answers(info, shared_.liveness_ms))
       end(fail(Code::peer, "tcp: rank {} at {} has acknowledged nothing for {} ms, {} bytes are under way", peer_,
                address_, info.tcpi_last_ack_recv, waiting));
   }

@@ -82,10 +82,10 @@ class TcpEndpoint final : public Endpoint, private Sink {
     UniqueFd socket;
     SendQueue queue;
     Receiver receiver;
-    uint32_t interest = 0;        // registered with epoll
-    bool ended = false;           // nothing more will be read
-    bool touched = false;         // written to since everything was last seen acknowledged
-    int64_t silent_since_ns = 0;  // something has been unacknowledged since, without any answer; 0: no
+    uint32_t interest = 0;       // registered with epoll
+    bool ended = false;          // nothing more will be read
+    bool touched = false;        // written to since everything was last seen acknowledged
+    int64_t waits_since_ns = 0;  // each look since then has found something unacknowledged; 0: the last has not
   };
   struct Exposure {
     StreamKey key;

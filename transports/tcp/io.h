@@ -22,7 +22,14 @@ inline Moved moved_of(ssize_t count) {
   return {.error = errno};
 }
 
+// One part goes by send and recv, which cost the kernel less than their gathering forms.
 inline Moved write_gather(int fd, iovec* parts, size_t count) {
+  if (count == 1) {
+    ssize_t sent;
+    do sent = send(fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    return moved_of(sent);
+  }
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = count;
@@ -38,8 +45,10 @@ inline Moved read_scatter(int fd, iovec* parts, size_t count) {
   message.msg_iov = parts;
   message.msg_iovlen = count;
   ssize_t got;
-  do got = recvmsg(fd, &message, MSG_DONTWAIT);
-  while (got < 0 && errno == EINTR);
+  do {
+    got =
+        count == 1 ? recv(fd, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT) : recvmsg(fd, &message, MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
   Moved moved = moved_of(got);
   moved.end = got == 0;
   return moved;

@@ -10,7 +10,8 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr size_t kGather = 32;  // messages per system call
+constexpr size_t kGather = 32;        // messages per system call
+constexpr size_t kPackedBytes = 512;  // a payload of at most this is copied behind its frame
 
 iovec part(const void* data, size_t bytes) { return {const_cast<void*>(data), bytes}; }
 
@@ -30,8 +31,16 @@ Sent SendQueue::send(int fd, const Frame& frame, const std::byte* data, Token to
   if (error_ != 0) return Sent::failed;
   if (count_ == entries_.size()) return Sent::again;
   if (count_ > 0) return push(frame, data, token, 0);
+  std::byte packed[sizeof(Frame) + kPackedBytes];
   iovec parts[2];
-  const size_t count = rest_of(frame, data, 0, parts);
+  size_t count = 1;
+  if (frame.bytes <= kPackedBytes) {
+    std::memcpy(packed, &frame, sizeof(Frame));
+    if (frame.bytes > 0) std::memcpy(packed + sizeof(Frame), data, frame.bytes);
+    parts[0] = part(packed, sizeof(Frame) + frame.bytes);
+  } else {
+    count = rest_of(frame, data, 0, parts);
+  }
   const Moved moved = write_gather(fd, parts, count);
   if (moved.error != 0) {
     error_ = moved.error;

@@ -24,7 +24,7 @@ constexpr uint32_t kStreamsMost = 64;
 constexpr uint64_t kTimerEvent = UINT64_MAX;
 // Awaited peers are asked directly, which spares a system call; from so many on, epoll tells which are worth asking.
 constexpr size_t kDirectPeers = 3;
-constexpr uint32_t kSweepEvery = 8;  // progress() calls, where awaited peers are asked directly
+constexpr uint32_t kSweepEvery = 16;  // progress() calls, where awaited peers are asked directly
 constexpr int kEventsPerSweep = 64;
 constexpr int64_t kAcknowledgedNs = 1'000'000'000;  // between two looks at what peers have acknowledged
 
