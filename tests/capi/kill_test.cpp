@@ -22,6 +22,11 @@ namespace {
 constexpr int kRanks = 4;
 constexpr int kFinished = 0, kNamedIt = 3, kWrongWords = 4, kWrongResult = 5;
 constexpr int kDeadlineS = 20;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kJobs = 15;
+#else
+constexpr int kJobs = 100;
+#endif
 
 struct Shared {
   std::atomic<int> joined;
@@ -113,7 +118,7 @@ TEST_CASE("kill: survivors of a killed rank finish or name it, and nothing is le
   const char* given = std::getenv("KILL_TEST_SEED");
   const char* given_jobs = std::getenv("KILL_TEST_JOBS");
   const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : static_cast<uint64_t>(time(nullptr));
-  const int jobs = given_jobs ? std::atoi(given_jobs) : 100;
+  const int jobs = given_jobs ? std::atoi(given_jobs) : kJobs;
   WARN("seed " << seed << ", " << jobs << " jobs");
   auto* shared =
       static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
