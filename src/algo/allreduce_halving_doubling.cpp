@@ -1,77 +1,85 @@
-// Allreduce, recursive halving and doubling (Rabenseifner). Reduce-scatter: in round k every rank sends the half of its
-// range that its partner keeps and adds what it gets for its own half; the partner's number differs in the k-th highest
-// bit. Then each rank has the sum of one block, and the blocks are gathered along the same pairs backwards.
+// Allreduce, recursive halving then doubling. In the halving rounds partners at distance p/2, p/4 .. 1 exchange halves
+// of what they still hold and each adds up its own half; in the doubling rounds they hand the finished parts back.
 //
-//   4 ranks, rank 0:  send 2 3 to 2, add 0 1 | send 1 to 1, add 0 = sum | 0 to 1 and 2, get 1 | 1 to 2, get 2 3
+//   rank 0 of 4:   -> 2: chunks 2 3, adds 0 1   |  -> 1: chunk 1, adds 0   |  <-> 1: gets 1   |  <-> 2: gets 2 3
 //
-// A partial sum that is sent on is never stored; a gathered block is sent to all later partners at once. Not a power of
-// two: the first 2 (p - q) ranks fold in pairs as in recursive doubling.
-// Cost: 2 lg p hops, 2 (p - 1)/p n bytes (n more when folding).
+// When the world is no power of two, odd ranks among the first ones fold into their left neighbour as in recursive
+// doubling, chunk by chunk: the neighbour adds their input in its first round, as one more operand, and passes on each
+// finished chunk as it gets it. Sends and receptions of a round alternate, so that a stream that holds one message is
+// enough. Partial sums stay in the output: a chunk that is kept is not being sent.
+// Cost: 2 lg p hops (2 more when folded), 2 (p - 1)/p n bytes (n more for a folded pair).
 // Rabenseifner, "Optimization of collective reduction operations", 2004.
 #include "algo/common.h"
 
 namespace rondo::algo {
 namespace {
 
-constexpr uint32_t one_chunk_a_power_and_lane(uint32_t world, uint32_t lanes) { return std::bit_floor(world) * lanes; }
-
-// The blocks that rank `id` has when round `bit` of the gathering begins (all rounds with lower bits are over), in the
-// order in which it got them.
-Ranks gathered(uint32_t id, uint32_t from_bit, uint32_t power) {
-  Ranks blocks{id};
-  for (uint32_t bit = 1; bit < power && (from_bit == 0 || bit < from_bit); bit <<= 1)
-    for (const uint32_t block : gathered(id ^ bit, bit, power)) blocks.push_back(block);
-  return blocks;
+constexpr uint32_t chunks_of(uint32_t world, uint32_t lanes) {
+  return world == 1 ? lanes : std::bit_floor(world) * lanes;
 }
 
-// The partners to whom a block is sent that this rank has before round `bit` of the gathering.
-Ranks later_partners(const Fold& fold, uint32_t bit) {
-  Ranks list;
-  for (; bit < fold.power(); bit <<= 1) list.push_back(fold.rank_of(fold.id() ^ bit));
-  if (fold.absorbs()) list.push_back(fold.partner());
-  return list;
+// The order in which position `at` handles parts in its first halving round: one to send, one to keep, and so on.
+Ranks first_round(const Fold& fold, uint32_t at) {
+  const uint32_t half = fold.survivors() / 2, kept = at & half;
+  Ranks parts;
+  for (uint32_t k = 0; k < half; ++k) {
+    parts.push_back((kept ^ half) + k);
+    parts.push_back(kept + k);
+  }
+  return parts;
 }
 
-void scatter_sums(Builder& build, const Fold& fold, uint32_t lane) {
-  const Rank me = build.me();
-  const uint32_t half = fold.power() / 2;
-  const auto chunk = [&](uint32_t block) { return chunk_of(build.shape(), block, lane); };
-  // What becomes of block `block` once the rounds above `bit` are over: sent to the partner of round `bit`, or kept.
-  const auto leaves = [&](uint32_t block, uint32_t bit) { return ((block ^ fold.id()) & bit) != 0; };
-  const auto add = [&](uint32_t block, Rank from, At own, uint32_t next_bit) {
-    const Ranks operands = pair(me, from);
-    if (next_bit == 0) {
-      build.reduce_store_send({.operands = operands, .own = own, .final = true}, output(chunk(block)),
-                              later_partners(fold, 1));
-    } else if (leaves(block, next_bit)) {
-      build.reduce_send({.operands = operands, .own = own}, Ranks{fold.rank_of(fold.id() ^ next_bit)});
-    } else {
-      build.reduce_store({.operands = operands, .own = own}, output(chunk(block)));
-    }
-  };
-  for (uint32_t block = 0; block < fold.power(); ++block) {
-    if (fold.absorbs()) {
-      add(block, fold.partner(), input(chunk(block)), half);
-    } else if (leaves(block, half)) {
-      build.send(input(chunk(block)), fold.rank_of(fold.id() ^ half));
+// The order in which position `at` gets finished parts: its own, then by growing distance.
+Ranks finished_order(const Fold& fold, uint32_t at) {
+  Ranks parts = {at};
+  for (uint32_t distance = 1; distance < fold.survivors(); distance *= 2)
+    for (uint32_t k = 0; k < distance; ++k) parts.push_back((((at / distance) ^ 1) * distance) + k);
+  return parts;
+}
+
+void fold_away(Builder& build, const Fold& fold, uint32_t lane) {
+  for (const uint32_t part : first_round(fold, fold.position()))
+    build.send(input(chunk_of(build.shape(), part, lane)), fold.twin());
+  for (const uint32_t part : finished_order(fold, fold.position()))
+    build.recv(fold.twin(), output(chunk_of(build.shape(), part, lane)));
+}
+
+void halve(Builder& build, const Fold& fold, uint32_t lane) {
+  const uint32_t at = fold.position(), half = fold.survivors() / 2;
+  for (uint32_t distance = half; distance >= 1; distance /= 2) {
+    const bool first = distance == half, last = distance == 1;
+    const uint32_t partner = fold.partner(distance), kept = at / distance * distance;
+    Ranks operands = pair(build.me(), partner);
+    if (first && fold.has_twin()) operands.push_back(fold.twin());
+    std::sort(operands.begin(), operands.end());
+    for (uint32_t k = 0; k < distance; ++k) {
+      const uint32_t given = chunk_of(build.shape(), (kept ^ distance) + k, lane);
+      const uint32_t mine = chunk_of(build.shape(), kept + k, lane);
+      if (first && fold.has_twin()) {
+        build.reduce_send({.operands = pair(build.me(), fold.twin()), .own = input(given)}, Ranks{partner});
+      } else {
+        build.send(first ? input(given) : output(given), partner);
+      }
+      Ranks to;
+      if (last) to.push_back(fold.partner(1));
+      if (last && fold.has_twin()) to.push_back(fold.twin());
+      build.reduce_store_send({.operands = operands, .own = first ? input(mine) : output(mine), .final = last},
+                              output(mine), to);
     }
   }
-  for (uint32_t bit = half; bit > 0; bit >>= 1) {
-    const uint32_t decided = ~(bit - 1) & (fold.power() - 1);  // bits in which kept blocks equal this rank's number
-    for (uint32_t block = 0; block < fold.power(); ++block) {
-      if (((block ^ fold.id()) & decided) != 0) continue;
-      const bool untouched = bit == half && !fold.absorbs();
-      add(block, fold.rank_of(fold.id() ^ bit), untouched ? input(chunk(block)) : output(chunk(block)), bit >> 1);
-    }
-  }
 }
 
-void gather_sums(Builder& build, const Fold& fold, uint32_t lane) {
-  for (uint32_t bit = 1; bit < fold.power(); bit <<= 1) {
-    const uint32_t partner = fold.id() ^ bit;
-    for (const uint32_t block : gathered(partner, bit, fold.power()))
-      build.recv_send(fold.rank_of(partner), output(chunk_of(build.shape(), block, lane)),
-                      later_partners(fold, bit << 1));
+// The finished own part has been sent to the first partner (and the twin) by the last halving round.
+void double_up(Builder& build, const Fold& fold, uint32_t lane) {
+  const uint32_t at = fold.position();
+  Ranks twin;
+  if (fold.has_twin()) twin.push_back(fold.twin());
+  for (uint32_t distance = 1; distance < fold.survivors(); distance *= 2) {
+    const uint32_t partner = fold.partner(distance), mine = at / distance * distance;
+    for (uint32_t k = 0; k < distance; ++k) {
+      if (distance > 1) build.send(output(chunk_of(build.shape(), mine + k, lane)), partner);
+      build.recv_send(partner, output(chunk_of(build.shape(), (mine ^ distance) + k, lane)), twin);
+    }
   }
 }
 
@@ -81,14 +89,11 @@ Schedule generate(const Shape& shape, Rank me) {
   Builder build(shape, me);
   for (uint32_t lane = 0; lane < shape.lanes; ++lane) {
     build.lane(lane);
-    if (fold.folded()) {
-      for (uint32_t block = 0; block < fold.power(); ++block)
-        build.send(input(chunk_of(shape, block, lane)), fold.partner());
-      for (const uint32_t block : gathered(fold.id_of(fold.partner()), 0, fold.power()))
-        build.recv(fold.partner(), output(chunk_of(shape, block, lane)));
+    if (fold.folded_away()) {
+      fold_away(build, fold, lane);
     } else {
-      scatter_sums(build, fold, lane);
-      gather_sums(build, fold, lane);
+      halve(build, fold, lane);
+      double_up(build, fold, lane);
     }
   }
   return std::move(build).finish();
@@ -100,9 +105,9 @@ extern constinit const Algorithm allreduce_halving_doubling = {
     .collective = Collective::allreduce,
     .name = "halving_doubling",
     .generate = generate,
-    .chunks = one_chunk_a_power_and_lane,
+    .chunks = chunks_of,
     .order = SumOrder::own,
-    .cost = "2 lg p hops, 2(p-1)/p n bytes, n more where p is no power of two; middle n",
+    .cost = "2 lg p hops, 2(p-1)/p n bytes; middle n",
 };
 
 }  // namespace rondo::algo

@@ -1,38 +1,44 @@
-// Allreduce, recursive doubling. In round k every rank exchanges its whole partial sum with the rank whose number
-// differs in bit k and adds; after lg p rounds all have the sum. Both of a pair add the same two operands in rank
-// order, so that all ranks hold the same bits.
+// Allreduce, recursive doubling. In round k partners at distance 2^k exchange their sums and both add.
 //
-// Not a power of two: the first 2 (p - q) ranks fold in pairs (q = the largest power of two within p): the even one
-// sends its input to the odd one, sits out, and gets the result.
+//   0 <-> 1   2 <-> 3        then        0 <-> 2   1 <-> 3        (4 ranks)
 //
-// A partial sum that is being sent is not overwritten: sums go to two scratch chunks in turn, the last to the output.
-// Cost: ceil(lg p) hops (2 more when folding), n bytes each; for small n.
+// When the world is no power of two, every odd rank among the first 2 (p - 2^floor(lg p)) first gives its input to its
+// left neighbour and gets the result at the end (the fold). Both partners add the lower ranks' sum first, so all ranks
+// build the same tree. A sum that is being sent must stay while the next is written, so sums alternate between two
+// scratch chunks and only the last one goes to the output, which may be the input. Cost: lg p hops (2 more when
+// folded), lg p n bytes. Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in
+// MPICH", 2005.
 #include "algo/common.h"
 
 namespace rondo::algo {
 namespace {
 
-// The rounds of a rank that is not folded away. Each sum is sent on by the step that makes it.
-void exchange(Builder& build, const Fold& fold, uint32_t chunk) {
-  const Rank me = build.me();
-  Ranks partners;  // in order of the sums: the folded neighbour first
-  if (fold.absorbs()) partners.push_back(fold.partner());
-  for (uint32_t bit = 1; bit < fold.power(); bit <<= 1) partners.push_back(fold.rank_of(fold.id() ^ bit));
-  const uint32_t sums = static_cast<uint32_t>(partners.size());
-  const At spare[2] = {build.new_scratch(chunk), build.new_scratch(chunk)};
-  At current = input(chunk);
-  if (!fold.absorbs()) build.send(current, partners[0]);
-  for (uint32_t i = 0; i < sums; ++i) {
-    const bool last = i + 1 == sums;
-    Ranks to;
-    if (!last) to.push_back(partners[i + 1]);
-    if (last && fold.absorbs()) to.push_back(fold.partner());
-    // With a single sum the input may still be on its way and be the output's memory: the sum waits aside.
-    const At dst = last && sums > 1 ? output(chunk) : spare[i % 2];
-    build.reduce_store_send({.operands = pair(me, partners[i]), .own = current, .final = last}, dst, to);
-    current = dst;
+// The program of a rank that stays when the others have folded, for chunk `chunk`.
+void survive(Builder& build, const Fold& fold, uint32_t chunk) {
+  Ranks partners;  // whose sums are added, in this order
+  if (fold.has_twin()) partners.push_back(fold.twin());
+  for (uint32_t distance = 1; distance < fold.survivors(); distance *= 2) partners.push_back(fold.partner(distance));
+  At spare[2] = {};
+  for (size_t i = 0; i < std::min<size_t>(2, partners.size() - 1); ++i) spare[i] = build.new_scratch(chunk);
+  At sum = input(chunk);
+  if (!fold.has_twin()) {
+    // In a world of two, both would write the output last and, in place, wait for the other to have read it.
+    if (build.world() == 2 && build.me() == 0) {
+      build.copy_send(input(chunk), build.new_scratch(chunk), Ranks{partners[0]});
+    } else {
+      build.send(sum, partners[0]);
+    }
   }
-  if (!(current == output(chunk))) build.copy(current, output(chunk));
+  for (size_t round = 0; round < partners.size(); ++round) {
+    const bool last = round + 1 == partners.size();
+    const Ranks operands = pair(build.me(), partners[round]);
+    const At next = last ? output(chunk) : spare[round % 2];
+    Ranks to;
+    if (!last) to = {partners[round + 1]};
+    if (last && fold.has_twin()) to = {fold.twin()};
+    build.reduce_store_send({.operands = operands, .own = sum, .final = last}, next, to);
+    sum = next;
+  }
 }
 
 Schedule generate(const Shape& shape, Rank me) {
@@ -41,10 +47,10 @@ Schedule generate(const Shape& shape, Rank me) {
   Builder build(shape, me);
   for (uint32_t lane = 0; lane < shape.lanes; ++lane) {
     build.lane(lane);
-    if (fold.folded()) {
-      build.send(input(lane), fold.partner()).recv(fold.partner(), output(lane));
+    if (fold.folded_away()) {
+      build.send(input(lane), fold.twin()).recv(fold.twin(), output(lane));
     } else {
-      exchange(build, fold, lane);
+      survive(build, fold, lane);
     }
   }
   return std::move(build).finish();
@@ -58,7 +64,7 @@ extern constinit const Algorithm allreduce_recursive_doubling = {
     .generate = generate,
     .chunks = one_chunk_a_lane,
     .order = SumOrder::own,
-    .cost = "ceil(lg p) hops of n bytes, 2 more where p is no power of two; small n",
+    .cost = "lg p hops, lg p n bytes; small n",
 };
 
 }  // namespace rondo::algo

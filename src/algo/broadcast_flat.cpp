@@ -1,5 +1,5 @@
-// Broadcast, flat: the root publishes once for all readers (shared memory: one copy), or sends to each.
-// Cost: 1 hop; p - 1 messages of n bytes where the transport has no multicast.
+// Broadcast, flat: the root publishes once to everyone. In shared memory that is one copy for all readers.
+// Cost: 1 hop, n bytes published, (p - 1) n where a transport has no multicast.
 #include "algo/common.h"
 
 namespace rondo::algo {
@@ -10,7 +10,7 @@ Schedule generate(const Shape& shape, Rank me) {
   for (uint32_t lane = 0; lane < shape.lanes; ++lane) {
     build.lane(lane);
     if (me == shape.root) {
-      build.send(input(lane), others_after(shape.world, me));
+      build.copy_send(input(lane), output(lane), others_after(shape.world, me));
     } else {
       build.recv(shape.root, output(lane));
     }
@@ -26,7 +26,7 @@ extern constinit const Algorithm broadcast_flat = {
     .generate = generate,
     .chunks = one_chunk_a_lane,
     .order = SumOrder::none,
-    .cost = "1 hop, one publication for all readers; shared memory",
+    .cost = "1 hop, n bytes published; shared memory",
 };
 
 }  // namespace rondo::algo

@@ -1,33 +1,37 @@
-// Broadcast, scatter and allgather (van de Geijn): the root sends a block to every rank, then the blocks go along the
-// chain root, root + 1, ...: every rank passes on what its successor does not have yet. The root has everything and
-// receives nothing.
-// Cost: p hops, the root sends 2 (p - 1)/p n bytes, the others less; large n without multicast.
+// Broadcast, scatter then ring allgather. The root is place 0 of the ring; it sends part i to place i, and then the
+// parts go around. Nothing comes back to the root, and nobody gets its own part twice.
+//
+//   place 1 of 4:   part 1 from 0, keep, -> 2 | part 0 from 0, keep, -> 2 | part 3 the same | part 2, keep
+//
+// Cost: p hops, 2 (p - 1)/p n bytes from the root, (p - 1)/p n from the others.
+// Barnett, Shuler, van de Geijn et al., "Interprocessor collective communication library (InterCom)", 1994.
 #include "algo/common.h"
 
 namespace rondo::algo {
 namespace {
 
 Schedule generate(const Shape& shape, Rank me) {
+  if (shape.world == 1) return copy_input(shape, me);
   const uint32_t world = shape.world;
-  const auto rank = [&](uint32_t place) { return (shape.root + place) % world; };
-  const uint32_t at = (me + world - shape.root) % world;
+  const RingOrder ring(shape);
+  const uint32_t start = ring.position(shape.root), place = (ring.position(me) + world - start) % world;
+  const uint32_t next = ring.rank(start + place, 1);
   Builder build(shape, me);
-  for (uint32_t lane = 0; lane < shape.lanes && world > 1; ++lane) {
-    const auto chunk = [&](uint32_t block) { return chunk_of(shape, block % world, lane); };
+  for (uint32_t lane = 0; lane < shape.lanes; ++lane) {
+    const auto part = [&](uint32_t index) { return chunk_of(shape, index % world, lane); };
     build.lane(lane);
-    if (at == 0) {
-      for (uint32_t place = 1; place < world; ++place) build.send(input(chunk(place)), rank(place));
-      build.send(input(chunk(0)), rank(1));
-      for (uint32_t block = world - 1; block >= 2; --block) build.send(input(chunk(block)), rank(1));
+    if (place == 0) {
+      for (uint32_t i = 1; i < world; ++i) build.copy_send(input(part(i)), output(part(i)), Ranks{ring.rank(start, i)});
+      build.copy_send(input(part(0)), output(part(0)), Ranks{next});
+      for (uint32_t i = world - 1; i > 1; --i) build.send(output(part(i)), next);
       continue;
     }
-    const Ranks next = at + 1 < world ? Ranks{rank(at + 1)} : Ranks{};
-    build.recv_send(shape.root, output(chunk(at)), next);
-    for (uint32_t behind = 1; behind < world; ++behind) {
-      // The last block is the next rank's own.
-      const bool passes = behind + 1 < world;
-      build.recv_send(rank(at - 1), output(chunk(at + world - behind)), passes ? next : Ranks{});
-    }
+    Ranks onward;
+    if (place + 1 < world) onward.push_back(next);
+    build.recv_send(shape.root, output(part(place)), onward);
+    for (uint32_t hop = 1; hop < world; ++hop)
+      build.recv_send(ring.rank(start, place - 1), output(part(place + world - hop)),
+                      hop + 1 < world ? onward : Ranks{});
   }
   return std::move(build).finish();
 }

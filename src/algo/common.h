@@ -62,56 +62,52 @@ class RingOrder {
   Ranks ranks_;
 };
 
-// Folding: where the world is no power of two, the first 2 (p - q) ranks work in pairs, q the largest power of two
-// within p: the even one hands its input to the odd one and sits out. The q others are numbered by id.
-class Fold {
- public:
-  Fold(uint32_t world, Rank me) : power_(std::bit_floor(world)), rest_(world - power_), me_(me) {}
-
-  uint32_t power() const { return power_; }
-  bool folded() const { return me_ < 2 * rest_ && me_ % 2 == 0; }
-  bool absorbs() const { return me_ < 2 * rest_ && me_ % 2 == 1; }
-  Rank partner() const { return me_ ^ 1; }  // of a rank that is folded or absorbs
-  uint32_t id() const { return id_of(me_); }
-  uint32_t id_of(Rank rank) const { return rank < 2 * rest_ ? rank / 2 : rank - rest_; }
-  Rank rank_of(uint32_t id) const { return id < rest_ ? 2 * id + 1 : id + rest_; }
-
- private:
-  uint32_t power_, rest_;
-  Rank me_;
-};
-
-// The binomial tree rooted at Shape::root: with places counted from the root, the parent of a place clears its lowest
-// set bit.
+// A binomial tree over `world` places, place 0 at `root`, as seen by one rank. Place v has the children v + 1, v + 2,
+// v + 4 ... below its lowest set bit; its subtree is the places from v on.
 class Binomial {
  public:
-  explicit Binomial(const Shape& shape) : world_(shape.world), root_(shape.root) {}
+  Binomial(uint32_t world, uint32_t root, Rank me) : world_(world), root_(root), place_((me + world - root) % world) {}
 
-  Rank parent(Rank rank) const {
-    const uint32_t at = place(rank);
-    return rank_at(at & (at - 1));
-  }
-  // Smallest subtree first.
-  Ranks children(Rank rank) const {
-    const uint32_t at = place(rank);
+  uint32_t parent() const { return rank(place_ & (place_ - 1)); }
+  // The child with the largest subtree first.
+  Ranks children() const {
     Ranks list;
-    for (uint32_t bit = 1; at + bit < world_ && (at & bit) == 0; bit <<= 1) list.push_back(rank_at(at + bit));
+    for (uint32_t bit = std::bit_floor(world_); bit >= 1; bit /= 2)
+      if (bit < size()) list.push_back(rank(place_ + bit));
     return list;
   }
-  // The ranks below and with `rank`, itself first, each child's subtree in turn: the order in which blocks pass.
-  Ranks subtree(Rank rank) const {
-    Ranks list{rank};
-    for (const Rank child : children(rank))
-      for (const Rank below : subtree(child)) list.push_back(below);
-    return list;
+  // Places in this rank's subtree, its own among them.
+  uint32_t size() const { return place_ == 0 ? world_ : std::min(place_ & (~place_ + 1), world_ - place_); }
+  // Place `k` of the subtree, and the child whose subtree it is in; 1 <= k < size().
+  uint32_t rank_below(uint32_t k) const { return rank(place_ + k); }
+  uint32_t child_towards(uint32_t k) const { return rank(place_ + std::bit_floor(k)); }
+
+ private:
+  uint32_t rank(uint32_t place) const { return (place + root_) % world_; }
+  uint32_t world_, root_, place_;
+};
+
+// Folding a world to a power of two: the odd ranks among the first 2 (world - survivors) each fold into the even rank
+// before them, their twin. The others, the survivors, have positions 0, 1, 2 ... in rank order.
+class Fold {
+ public:
+  Fold(uint32_t world, Rank me) : survivors_(std::bit_floor(world)), paired_(2 * (world - survivors_)), me_(me) {}
+
+  uint32_t survivors() const { return survivors_; }
+  bool has_twin() const { return me_ < paired_; }
+  bool folded_away() const { return has_twin() && me_ % 2 == 1; }
+  uint32_t twin() const { return me_ ^ 1; }
+  // A folded rank has the position of its twin.
+  uint32_t position() const { return me_ < paired_ ? me_ / 2 : me_ - paired_ / 2; }
+  // The survivor at the position that differs in the bit `distance`.
+  uint32_t partner(uint32_t distance) const {
+    const uint32_t other = position() ^ distance;
+    return other < paired_ / 2 ? other * 2 : other + paired_ / 2;
   }
 
  private:
-  uint32_t place(Rank rank) const { return (rank + world_ - root_) % world_; }
-  Rank rank_at(uint32_t place) const { return (place + root_) % world_; }
-
-  uint32_t world_;
-  Rank root_;
+  uint32_t survivors_, paired_;
+  Rank me_;
 };
 
 // The whole program where there is nobody to talk to: the input is the output. Every lane copies its chunk.

@@ -1,12 +1,13 @@
-// Gather along a binomial tree: every rank sends its block to its parent, then passes on its children's subtrees block
-// by block, without storing them. Cost: ceil(lg p) hops; a block travels as many hops as its rank is deep.
+// Gather along a binomial tree, rotated so that the root of the tree is the root. A rank sends its own block and then
+// passes on those of its subtree, in the order of the tree's places, without storing them. Cost: lg p hops, (p - 1)/p n
+// bytes into the root in fewer, longer trains.
 #include "algo/common.h"
 
 namespace rondo::algo {
 namespace {
 
 Schedule generate(const Shape& shape, Rank me) {
-  const Binomial tree(shape);
+  const Binomial tree(shape.world, shape.root, me);
   Builder build(shape, me);
   for (uint32_t lane = 0; lane < shape.lanes; ++lane) {
     const uint32_t mine = chunk_of(shape, me, lane);
@@ -14,15 +15,14 @@ Schedule generate(const Shape& shape, Rank me) {
     if (me == shape.root) {
       build.copy(input(mine), output(mine));
     } else {
-      build.send(input(mine), tree.parent(me));
+      build.send(input(mine), tree.parent());
     }
-    for (const uint32_t child : tree.children(me)) {
-      for (const uint32_t block : tree.subtree(child)) {
-        if (me == shape.root) {
-          build.recv(child, output(chunk_of(shape, block, lane)));
-        } else {
-          build.forward(child, input(chunk_of(shape, block, lane)), Ranks{tree.parent(me)});
-        }
+    for (uint32_t k = 1; k < tree.size(); ++k) {
+      const uint32_t chunk = chunk_of(shape, tree.rank_below(k), lane);
+      if (me == shape.root) {
+        build.recv(tree.child_towards(k), output(chunk));
+      } else {
+        build.forward(tree.child_towards(k), input(chunk), Ranks{tree.parent()});
       }
     }
   }
@@ -37,7 +37,7 @@ extern constinit const Algorithm gather_binomial = {
     .generate = generate,
     .chunks = one_chunk_a_rank_and_lane,
     .order = SumOrder::none,
-    .cost = "ceil(lg p) hops, blocks pass through inner ranks; small n",
+    .cost = "lg p hops, (p-1)/p n bytes at the root; small n",
 };
 
 }  // namespace rondo::algo

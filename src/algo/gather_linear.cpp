@@ -1,4 +1,5 @@
-// Gather, linear: everyone sends its block to the root. Cost: 1 hop, p - 1 blocks into the root.
+// Gather, linear: everyone sends its block to the root.
+// Cost: 1 hop, (p - 1)/p n bytes into the root (n: the whole output) in p - 1 messages.
 #include "algo/common.h"
 
 namespace rondo::algo {
@@ -14,7 +15,7 @@ Schedule generate(const Shape& shape, Rank me) {
       continue;
     }
     build.copy(input(mine), output(mine));
-    for (const uint32_t other : others_after(shape.world, me)) build.recv(other, output(chunk_of(shape, other, lane)));
+    for (const uint32_t rank : others_after(shape.world, me)) build.recv(rank, output(chunk_of(shape, rank, lane)));
   }
   return std::move(build).finish();
 }
@@ -27,7 +28,7 @@ extern constinit const Algorithm gather_linear = {
     .generate = generate,
     .chunks = one_chunk_a_rank_and_lane,
     .order = SumOrder::none,
-    .cost = "1 hop, (p-1) blocks into the root",
+    .cost = "1 hop, (p-1)/p n bytes at the root",
 };
 
 }  // namespace rondo::algo

@@ -1,6 +1,10 @@
-// Reduce along a binomial tree: every rank adds its children's sums to its own input, all at once in rank order, and
-// sends the result to its parent without storing it.
-// Cost: ceil(lg p) hops of n bytes; the root takes in n lg p bytes.
+// Reduce along a binomial tree, rotated so that the root of the tree is the root. A rank waits for all of its children,
+// adds their sums and its own input in one reduction, by rank, and sends that to its parent; nothing is stored on the
+// way.
+//
+//   0 - 1, 2, 4;   2 - 3;   4 - 5, 6;   6 - 7        (8 ranks, root 0)
+//
+// Cost: lg p hops, n bytes from each rank but the root, lg p n into the root.
 #include "algo/common.h"
 
 namespace rondo::algo {
@@ -8,9 +12,8 @@ namespace {
 
 Schedule generate(const Shape& shape, Rank me) {
   if (shape.world == 1) return copy_input(shape, me);
-  const Binomial tree(shape);
-  const Ranks children = tree.children(me);
-  Ranks operands = children;
+  const Binomial tree(shape.world, shape.root, me);
+  Ranks operands = tree.children();
   operands.push_back(me);
   std::sort(operands.begin(), operands.end());
   Builder build(shape, me);
@@ -18,10 +21,10 @@ Schedule generate(const Shape& shape, Rank me) {
     build.lane(lane);
     if (me == shape.root) {
       build.reduce_store({.operands = operands, .own = input(lane), .final = true}, output(lane));
-    } else if (children.empty()) {
-      build.send(input(lane), tree.parent(me));
+    } else if (operands.size() == 1) {
+      build.send(input(lane), tree.parent());
     } else {
-      build.reduce_send({.operands = operands, .own = input(lane)}, Ranks{tree.parent(me)});
+      build.reduce_send({.operands = operands, .own = input(lane)}, Ranks{tree.parent()});
     }
   }
   return std::move(build).finish();
@@ -35,7 +38,7 @@ extern constinit const Algorithm reduce_binomial = {
     .generate = generate,
     .chunks = one_chunk_a_lane,
     .order = SumOrder::own,
-    .cost = "ceil(lg p) hops of n bytes; small n",
+    .cost = "lg p hops, lg p n bytes at the root; small n",
 };
 
 }  // namespace rondo::algo

@@ -1,5 +1,5 @@
-// Reduce, direct: everyone sends its input to the root, which adds all of them at once in rank order: the canonical
-// sum. Cost: 1 hop; the root takes in (p - 1) n bytes.
+// Reduce, all to the root. Everyone sends its input to the root, which adds all of them at once in rank order.
+// Cost: 1 hop, (p - 1) n bytes into the root. Every element is summed once by the canonical tree over rank order.
 #include "algo/common.h"
 
 namespace rondo::algo {
@@ -28,7 +28,7 @@ extern constinit const Algorithm reduce_direct = {
     .generate = generate,
     .chunks = one_chunk_a_lane,
     .order = SumOrder::canonical,
-    .cost = "1 hop, (p-1) n bytes into the root; shared memory or small n",
+    .cost = "1 hop, (p-1) n bytes at the root; shared memory, canonical order",
 };
 
 }  // namespace rondo::algo

@@ -1,5 +1,5 @@
-// Reduce-scatter, direct: everyone sends every other rank that rank's block; each adds all operands of its own at once
-// in rank order: the canonical sum. Cost: 1 hop, p - 1 blocks sent and received by each rank.
+// Reduce-scatter, owner sums: everyone sends each block to its owner, which adds all of them at once in rank order.
+// Cost: 1 hop, (p - 1)/p n bytes in p - 1 messages. Every element is summed once by the canonical tree over rank order.
 #include "algo/common.h"
 
 namespace rondo::algo {
@@ -26,7 +26,7 @@ extern constinit const Algorithm reduce_scatter_direct = {
     .generate = generate,
     .chunks = one_chunk_a_rank_and_lane,
     .order = SumOrder::canonical,
-    .cost = "1 hop, (p-1) blocks a rank; shared memory or full bisection",
+    .cost = "1 hop, (p-1)/p n bytes in p-1 messages; shared memory or full bisection",
 };
 
 }  // namespace rondo::algo

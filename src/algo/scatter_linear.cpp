@@ -1,4 +1,5 @@
-// Scatter, linear: the root sends every rank its block. Cost: 1 hop, p - 1 blocks out of the root.
+// Scatter, linear: the root sends each rank its block.
+// Cost: 1 hop, (p - 1)/p n bytes from the root (n: the whole input) in p - 1 messages.
 #include "algo/common.h"
 
 namespace rondo::algo {
@@ -13,7 +14,7 @@ Schedule generate(const Shape& shape, Rank me) {
       build.recv(shape.root, output(mine));
       continue;
     }
-    for (const uint32_t other : others_after(shape.world, me)) build.send(input(chunk_of(shape, other, lane)), other);
+    for (const uint32_t rank : others_after(shape.world, me)) build.send(input(chunk_of(shape, rank, lane)), rank);
     build.copy(input(mine), output(mine));
   }
   return std::move(build).finish();
@@ -27,7 +28,7 @@ extern constinit const Algorithm scatter_linear = {
     .generate = generate,
     .chunks = one_chunk_a_rank_and_lane,
     .order = SumOrder::none,
-    .cost = "1 hop, (p-1) blocks out of the root",
+    .cost = "1 hop, (p-1)/p n bytes at the root",
 };
 
 }  // namespace rondo::algo

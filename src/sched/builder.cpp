@@ -35,12 +35,13 @@ Builder& Builder::push(Step step) {
   return *this;
 }
 
-Builder& Builder::copy(At from, At to) {
-  return push({.verbs = kStore,
+Builder& Builder::copy_send(At from, At dst, Peers to) {
+  return push({.verbs = static_cast<uint8_t>(kStore | (to.empty() ? 0 : kSend)),
                .src_place = from.place,
-               .dst_place = to.place,
+               .dst_place = dst.place,
                .src_chunk = from.chunk,
-               .dst_chunk = to.chunk});
+               .dst_chunk = dst.chunk,
+               .to = peers_.add(to)});
 }
 
 Builder& Builder::send(At source, Peers to) {

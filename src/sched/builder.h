@@ -38,7 +38,8 @@ class Builder {
   // A new scratch chunk of the size of `chunk`.
   At new_scratch(uint32_t chunk);
 
-  Builder& copy(At from, At to);
+  Builder& copy(At from, At dst) { return copy_send(from, dst, {}); }
+  Builder& copy_send(At from, At dst, Peers to);  // copies and sends
   Builder& send(At source, Peers to);
   Builder& send(At source, uint32_t to) { return send(source, Peers(&to, 1)); }
   Builder& recv(uint32_t from, At dst);
