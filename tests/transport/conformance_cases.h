@@ -177,13 +177,16 @@ inline void who_was_told_again_is_woken_when_there_is_room(const Factory& factor
   bool refused = false;
   const size_t accepted = fill_up(rig, data, 300, &refused);
   if (refused && rig.at(0).wait_fd() >= 0 && fall_asleep(rig, 0)) {
+    Endpoint& to_receiver = rig.link(0, 1);  // looked up here: Catch's assertions are not for several threads
+    Endpoint& from_sender = rig.link(1, 0);
+    Endpoint& in = rig.link(1, 0);
     std::thread receiver([&] {
+      std::vector<Completion> none;
       for (size_t i = 0; i < accepted; ++i) {
         const Deadline deadline = Deadline::after_ms(kPatienceMs);
         Message message;
-        std::vector<Completion> none;
-        while (!rig.link(1, 0).poll(key_of(step_frame(0)), &message) && !deadline.passed()) rig.at(1).progress(none);
-        if (!deadline.passed()) rig.link(1, 0).release(message);
+        while (!in.poll(key_of(step_frame(0)), &message) && !deadline.passed()) rig.at(1).progress(none);
+        if (!deadline.passed()) in.release(message);
       }
     });
     Sent sent = Sent::again;
@@ -194,7 +197,7 @@ inline void who_was_told_again_is_woken_when_there_is_room(const Factory& factor
       rig.at(0).disarm();
       do rig.progress(0);
       while (!rig.at(0).arm() && !deadline.passed());
-      sent = rig.link(0, 1).send(step_frame(data.size(), accepted), data.data(), accepted);
+      sent = to_receiver.send(step_frame(data.size(), accepted), data.data(), accepted);
     }
     // The receiver needs the sender to go on progressing what is still pending.
     std::atomic<bool> joined = false;
