@@ -28,7 +28,7 @@ struct ReduceArgs {
   void* dst;
   void* dst2;        // a second copy of the result, or null; never overlaps anything else
   size_t count;      // elements
-  uint32_t divisor;  // RedOp::avg: 0 sums without dividing (an intermediate hop), p divides by p; other ops ignore it
+  uint32_t divisor;  // RedOp::avg: 0 and 1 sum without dividing (an intermediate hop), p divides by p; other ops ignore it
 };
 
 using ReduceFn = void (*)(const ReduceArgs&);

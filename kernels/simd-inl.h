@@ -70,6 +70,60 @@ HWY_INLINE void copy_few(uint8_t* dst, const uint8_t* src, size_t bytes) {
   }
 }
 
+// A vector's first `bytes` bytes, the others zero, touching no other memory.
+template <class D>
+HWY_INLINE hn::Vec<D> load_few_buffered(D d, const uint8_t* from, size_t bytes) {
+  HWY_ALIGN_MAX uint8_t buffer[hn::MaxLanes(D())] = {};
+  copy_few<hn::MaxLanes(D())>(buffer, from, bytes);
+  return hn::Load(d, buffer);
+}
+template <class D>
+HWY_INLINE void store_few_buffered(D d, hn::Vec<D> value, uint8_t* to, size_t bytes) {
+  HWY_ALIGN_MAX uint8_t buffer[hn::MaxLanes(D())];
+  hn::Store(value, d, buffer);
+  copy_few<hn::MaxLanes(D())>(to, buffer, bytes);
+}
+
+// The same in the best way that the instruction set has: a small load right after the smaller stores that it covers
+// waits for them to leave the store queue, so masks are several times faster. AVX2 has masks of 32-bit lanes only.
+#if HWY_TARGET == HWY_AVX3
+template <class D>
+HWY_INLINE hn::Vec<D> load_few(D d, const uint8_t* from, size_t bytes) {
+  return hn::MaskedLoad(hn::FirstN(d, bytes), d, from);
+}
+template <class D>
+HWY_INLINE void store_few(D d, hn::Vec<D> value, uint8_t* to, size_t bytes) {
+  hn::BlendedStore(value, hn::FirstN(d, bytes), d, to);
+}
+#elif HWY_TARGET == HWY_AVX2
+template <class D>
+HWY_INLINE hn::Vec<D> load_few(D d, const uint8_t* from, size_t bytes) {
+  if (bytes % 4 != 0) return load_few_buffered(d, from, bytes);
+  if constexpr (hn::MaxLanes(D()) < 16) {  // a mask for half a register leaves the other half's lanes undefined
+    return hn::LowerHalf(d, load_few(hn::Full128<uint8_t>(), from, bytes));
+  } else {
+    const hn::Repartition<int32_t, D> words;
+    const auto mask = hn::FirstN(words, bytes / 4);
+    return hn::BitCast(d, hn::MaskedLoad(mask, words, reinterpret_cast<const int32_t*>(from)));
+  }
+}
+template <class D>
+HWY_INLINE void store_few(D d, hn::Vec<D> value, uint8_t* to, size_t bytes) {
+  if (bytes % 4 != 0) return store_few_buffered(d, value, to, bytes);
+  const hn::Repartition<int32_t, D> words;
+  hn::BlendedStore(hn::BitCast(words, value), hn::FirstN(words, bytes / 4), words, reinterpret_cast<int32_t*>(to));
+}
+#else
+template <class D>
+HWY_INLINE hn::Vec<D> load_few(D d, const uint8_t* from, size_t bytes) {
+  return load_few_buffered(d, from, bytes);
+}
+template <class D>
+HWY_INLINE void store_few(D d, hn::Vec<D> value, uint8_t* to, size_t bytes) {
+  store_few_buffered(d, value, to, bytes);
+}
+#endif
+
 // Tells the compiler that memory has changed, so that it cannot recognise a copy loop and call libc's memcpy for it.
 HWY_INLINE void keep_loop() { asm volatile("" ::: "memory"); }
 
@@ -177,13 +231,25 @@ struct Whole {
   using D = hn::ScalableTag<T>;
   using Acc = hn::Vec<D>;
   using Factor = T;
-  static constexpr size_t kBytes = kVectorBytes;
+  using Memory = Bytes;
   static constexpr size_t kElement = sizeof(T);
-  static HWY_INLINE Acc load(const uint8_t* from) { return hn::BitCast(D(), hn::LoadU(Bytes(), from)); }
+  static HWY_INLINE Acc unpacked(hn::Vec<Bytes> memory) { return hn::BitCast(D(), memory); }
   static HWY_INLINE Acc scaled(Acc value, T factor) { return hn::Mul(value, hn::Set(D(), factor)); }
-  static HWY_INLINE auto packed(Acc value) { return hn::BitCast(Bytes(), without_nan(D(), value)); }
-  static HWY_INLINE void store(hn::Vec<Bytes> value, uint8_t* to) { hn::StoreU(value, Bytes(), to); }
+  static HWY_INLINE hn::Vec<Bytes> packed(Acc value) { return hn::BitCast(Bytes(), without_nan(D(), value)); }
 };
+
+template <class F>
+constexpr size_t kUnitBytes = hn::MaxLanes(typename F::Memory());
+
+template <class F>
+HWY_INLINE typename F::Acc load(const uint8_t* from) {
+  return F::unpacked(hn::LoadU(typename F::Memory(), from));
+}
+
+template <class F>
+HWY_INLINE void store(hn::Vec<typename F::Memory> value, uint8_t* to) {
+  hn::StoreU(value, typename F::Memory(), to);
+}
 
 // ---- operators
 
@@ -276,13 +342,10 @@ HWY_INLINE Pair<V> combine(Pair<V> a, Pair<V> b) {
 
 // ---- the reduction
 
-struct Span {  // what every piece of a reduction works on: bytes [begin, end) of each array
-  const void* const* sources;
-  uint32_t source_count;
-  uint8_t* dst;
-  uint8_t* dst2;
-  size_t begin, end;
-};
+// Every piece of a reduction works on bytes [begin, end) of each array; args.count plays no part any more.
+HWY_INLINE const uint8_t* const* sources_of(const ReduceArgs& args) {
+  return reinterpret_cast<const uint8_t* const*>(args.sources);
+}
 
 constexpr size_t pairs_before(size_t count) { return count <= 2 ? 1 : 2 * pairs_before((count + 1) / 2); }
 
@@ -290,7 +353,7 @@ constexpr size_t pairs_before(size_t count) { return count <= 2 ? 1 : 2 * pairs_
 template <class F, class Op, size_t count>
 HWY_INLINE typename F::Acc tree(const uint8_t* const* at, size_t offset) {
   if constexpr (count == 1) {
-    return F::load(at[0] + offset);
+    return load<F>(at[0] + offset);
   } else {
     constexpr size_t kLeft = pairs_before(count);
     return combine<Op>(tree<F, Op, kLeft>(at, offset), tree<F, Op, count - kLeft>(at + kLeft, offset));
@@ -298,7 +361,7 @@ HWY_INLINE typename F::Acc tree(const uint8_t* const* at, size_t offset) {
 }
 
 template <class F, bool scale>
-HWY_INLINE auto finished(typename F::Acc value, typename F::Factor factor) {
+HWY_INLINE hn::Vec<typename F::Memory> finished(typename F::Acc value, typename F::Factor factor) {
   if constexpr (scale) {
     return F::packed(F::scaled(value, factor));
   } else {
@@ -325,66 +388,79 @@ struct Counter {
   }
 };
 
+// The counter's part of reduce_part, kept apart so that two sources do not pay for its stack.
+template <class F, class Op>
+HWY_NOINLINE typename F::Acc count_part(const ReduceArgs& args, size_t begin, size_t bytes) {
+  const uint8_t* const* at = sources_of(args);
+  Counter<F, Op> counter;
+  for (uint32_t i = 0; i < args.source_count; ++i) {
+    counter.add(F::unpacked(load_few(typename F::Memory(), at[i] + begin, bytes)), i);
+  }
+  return counter.total();
+}
+
 // One unit or less of it, for any number of sources.
 template <class F, class Op, bool scale>
-HWY_NOINLINE void reduce_part(const Span& span, typename F::Factor factor) {
-  const size_t bytes = span.end - span.begin;
-  Counter<F, Op> counter;
-  HWY_ALIGN_MAX uint8_t buffer[F::kBytes] = {};
-  for (uint32_t i = 0; i < span.source_count; ++i) {
-    copy_few<F::kBytes>(buffer, static_cast<const uint8_t*>(span.sources[i]) + span.begin, bytes);
-    counter.add(F::load(buffer), i);
+HWY_NOINLINE void reduce_part(const ReduceArgs& args, size_t begin, size_t bytes, typename F::Factor factor) {
+  const typename F::Memory d;
+  const uint8_t* const* at = sources_of(args);
+  typename F::Acc value;
+  if (args.source_count == 1) {
+    value = F::unpacked(load_few(d, at[0] + begin, bytes));
+  } else if (args.source_count == 2) {
+    value = combine<Op>(F::unpacked(load_few(d, at[0] + begin, bytes)), F::unpacked(load_few(d, at[1] + begin, bytes)));
+  } else {
+    value = count_part<F, Op>(args, begin, bytes);
   }
-  F::store(finished<F, scale>(counter.total(), factor), buffer);
-  copy_few<F::kBytes>(span.dst + span.begin, buffer, bytes);
-  if (span.dst2 != nullptr) copy_few<F::kBytes>(span.dst2 + span.begin, buffer, bytes);
+  const auto result = finished<F, scale>(value, factor);
+  store_few(d, result, static_cast<uint8_t*>(args.dst) + begin, bytes);
+  if (args.dst2 != nullptr) store_few(d, result, static_cast<uint8_t*>(args.dst2) + begin, bytes);
 }
 
 // Whole units with the tree in registers; returns where it stopped, less than a unit before the end.
 template <class F, class Op, bool scale, size_t count>
-HWY_NOINLINE size_t reduce_units(const Span& span, typename F::Factor factor) {
+HWY_NOINLINE size_t reduce_units(const ReduceArgs& args, size_t offset, size_t end, typename F::Factor factor) {
   constexpr size_t kUnroll = count <= 3 ? 4 : 2;
   const uint8_t* at[count];
-  for (size_t i = 0; i < count; ++i) at[i] = static_cast<const uint8_t*>(span.sources[i]);
-  uint8_t* const dst = span.dst;
-  uint8_t* const dst2 = span.dst2;
-  const size_t end = span.end;
-  size_t offset = span.begin;
-  for (; offset + kUnroll * F::kBytes <= end; offset += kUnroll * F::kBytes) {
-    decltype(finished<F, scale>(F::load(at[0]), factor)) results[kUnroll];
+  for (size_t i = 0; i < count; ++i) at[i] = sources_of(args)[i];
+  uint8_t* const dst = static_cast<uint8_t*>(args.dst);
+  uint8_t* const dst2 = static_cast<uint8_t*>(args.dst2);
+  for (; offset + kUnroll * kUnitBytes<F> <= end; offset += kUnroll * kUnitBytes<F>) {
+    hn::Vec<typename F::Memory> results[kUnroll];
     HWY_UNROLL(4)
     for (size_t u = 0; u < kUnroll; ++u) {
-      results[u] = finished<F, scale>(tree<F, Op, count>(at, offset + u * F::kBytes), factor);
+      results[u] = finished<F, scale>(tree<F, Op, count>(at, offset + u * kUnitBytes<F>), factor);
     }
     HWY_UNROLL(4)
-    for (size_t u = 0; u < kUnroll; ++u) F::store(results[u], dst + offset + u * F::kBytes);
+    for (size_t u = 0; u < kUnroll; ++u) store<F>(results[u], dst + offset + u * kUnitBytes<F>);
     if (dst2 == nullptr) continue;
     HWY_UNROLL(4)
-    for (size_t u = 0; u < kUnroll; ++u) F::store(results[u], dst2 + offset + u * F::kBytes);
+    for (size_t u = 0; u < kUnroll; ++u) store<F>(results[u], dst2 + offset + u * kUnitBytes<F>);
   }
-  for (; offset + F::kBytes <= end; offset += F::kBytes) {
+  for (; offset + kUnitBytes<F> <= end; offset += kUnitBytes<F>) {
     const auto result = finished<F, scale>(tree<F, Op, count>(at, offset), factor);
-    F::store(result, dst + offset);
-    if (dst2 != nullptr) F::store(result, dst2 + offset);
+    store<F>(result, dst + offset);
+    if (dst2 != nullptr) store<F>(result, dst2 + offset);
   }
   return offset;
 }
 
 // Whole units of more than 8 sources.
 template <class F, class Op, bool scale>
-HWY_NOINLINE size_t reduce_many(const Span& span, typename F::Factor factor) {
-  const auto* at = reinterpret_cast<const uint8_t* const*>(span.sources);
-  const uint32_t quads = span.source_count / 4;
+HWY_NOINLINE size_t reduce_many(const ReduceArgs& args, size_t offset, size_t end, typename F::Factor factor) {
+  const uint8_t* const* at = sources_of(args);
+  uint8_t* const dst = static_cast<uint8_t*>(args.dst);
+  uint8_t* const dst2 = static_cast<uint8_t*>(args.dst2);
+  const uint32_t quads = args.source_count / 4;
   const uint8_t* const* rest = at + size_t{4} * quads;
-  size_t offset = span.begin;
-  for (; offset + 2 * F::kBytes <= span.end; offset += 2 * F::kBytes) {
-    const size_t next = offset + F::kBytes;
+  for (; offset + 2 * kUnitBytes<F> <= end; offset += 2 * kUnitBytes<F>) {
+    const size_t next = offset + kUnitBytes<F>;
     Counter<F, Op> first, second;
     for (uint32_t i = 0; i < quads; ++i) {
       first.add(tree<F, Op, 4>(at + size_t{4} * i, offset), i);
       second.add(tree<F, Op, 4>(at + size_t{4} * i, next), i);
     }
-    switch (span.source_count % 4) {
+    switch (args.source_count % 4) {
       case 1:
         first.levels[first.depth++] = tree<F, Op, 1>(rest, offset);
         second.levels[second.depth++] = tree<F, Op, 1>(rest, next);
@@ -401,38 +477,38 @@ HWY_NOINLINE size_t reduce_many(const Span& span, typename F::Factor factor) {
         break;
     }
     const auto one = finished<F, scale>(first.total(), factor), two = finished<F, scale>(second.total(), factor);
-    F::store(one, span.dst + offset);
-    F::store(two, span.dst + next);
-    if (span.dst2 == nullptr) continue;
-    F::store(one, span.dst2 + offset);
-    F::store(two, span.dst2 + next);
+    store<F>(one, dst + offset);
+    store<F>(two, dst + next);
+    if (dst2 == nullptr) continue;
+    store<F>(one, dst2 + offset);
+    store<F>(two, dst2 + next);
   }
   return offset;
 }
 
 template <class F, class Op, bool scale>
-HWY_INLINE size_t reduce_whole(const Span& span, typename F::Factor factor) {
-  switch (span.source_count) {
+HWY_INLINE size_t reduce_whole(const ReduceArgs& args, size_t begin, size_t end, typename F::Factor factor) {
+  switch (args.source_count) {
     case 1:
       // Only a scaled copy comes here; the others have nothing to compute.
-      if constexpr (scale) return reduce_units<F, Op, scale, 1>(span, factor);
-      return span.begin;
+      if constexpr (scale) return reduce_units<F, Op, scale, 1>(args, begin, end, factor);
+      return begin;
     case 2:
-      return reduce_units<F, Op, scale, 2>(span, factor);
+      return reduce_units<F, Op, scale, 2>(args, begin, end, factor);
     case 3:
-      return reduce_units<F, Op, scale, 3>(span, factor);
+      return reduce_units<F, Op, scale, 3>(args, begin, end, factor);
     case 4:
-      return reduce_units<F, Op, scale, 4>(span, factor);
+      return reduce_units<F, Op, scale, 4>(args, begin, end, factor);
     case 5:
-      return reduce_units<F, Op, scale, 5>(span, factor);
+      return reduce_units<F, Op, scale, 5>(args, begin, end, factor);
     case 6:
-      return reduce_units<F, Op, scale, 6>(span, factor);
+      return reduce_units<F, Op, scale, 6>(args, begin, end, factor);
     case 7:
-      return reduce_units<F, Op, scale, 7>(span, factor);
+      return reduce_units<F, Op, scale, 7>(args, begin, end, factor);
     case 8:
-      return reduce_units<F, Op, scale, 8>(span, factor);
+      return reduce_units<F, Op, scale, 8>(args, begin, end, factor);
     default:
-      return reduce_many<F, Op, scale>(span, factor);
+      return reduce_many<F, Op, scale>(args, begin, end, factor);
   }
 }
 
@@ -440,30 +516,19 @@ HWY_INLINE size_t reduce_whole(const Span& span, typename F::Factor factor) {
 constexpr size_t kAlignFromBytes = 2048;
 
 template <class F, class Op, bool scale>
-HWY_NOINLINE void reduce_span(Span span, typename F::Factor factor) {
-  const size_t end = span.end;
-  const size_t head = bytes_to_alignment(span.dst + span.begin, F::kBytes);
-  if (head != 0 && head % F::kElement == 0 && end - span.begin >= kAlignFromBytes) {
-    span.end = span.begin + head;
-    reduce_part<F, Op, scale>(span, factor);
-    span.begin = span.end;
-    span.end = end;
+HWY_NOINLINE void reduce_range(const ReduceArgs& args, size_t begin, size_t end, typename F::Factor factor) {
+  constexpr size_t kUnit = kUnitBytes<F>;
+  const size_t head = bytes_to_alignment(static_cast<uint8_t*>(args.dst) + begin, kUnit);
+  if (head != 0 && head % F::kElement == 0 && end - begin >= kAlignFromBytes) {
+    reduce_part<F, Op, scale>(args, begin, head, factor);
+    begin += head;
   }
-  if (end - span.begin >= F::kBytes) span.begin = reduce_whole<F, Op, scale>(span, factor);
-  while (span.begin < end) {
-    span.end = end - span.begin < F::kBytes ? end : span.begin + F::kBytes;
-    reduce_part<F, Op, scale>(span, factor);
-    span.begin = span.end;
+  if (end - begin >= kUnit) begin = reduce_whole<F, Op, scale>(args, begin, end, factor);
+  while (begin < end) {
+    const size_t bytes = end - begin < kUnit ? end - begin : kUnit;
+    reduce_part<F, Op, scale>(args, begin, bytes, factor);
+    begin += bytes;
   }
-}
-
-HWY_INLINE Span whole_span(const ReduceArgs& args, size_t element_bytes) {
-  return {args.sources,
-          args.source_count,
-          static_cast<uint8_t*>(args.dst),
-          static_cast<uint8_t*>(args.dst2),
-          0,
-          args.count * element_bytes};
 }
 
 // ---- table entries
@@ -471,7 +536,7 @@ HWY_INLINE Span whole_span(const ReduceArgs& args, size_t element_bytes) {
 template <class F, class Op, size_t element_bytes>
 void reduce(const ReduceArgs& args) {
   if (args.source_count == 1) return copy(args.dst, args.dst2, args.sources[0], args.count * element_bytes);
-  reduce_span<F, Op, false>(whole_span(args, element_bytes), typename F::Factor{});
+  reduce_range<F, Op, false>(args, 0, args.count * element_bytes, typename F::Factor{});
 }
 
 // Floating averages. Dividing by one is no scale at all.
@@ -479,7 +544,7 @@ template <class F, size_t element_bytes>
 void average(const ReduceArgs& args) {
   if (args.divisor <= 1) return reduce<F, Sum, element_bytes>(args);
   const typename F::Factor factor = reciprocal(typename F::Factor{}, args.divisor);
-  reduce_span<F, Sum, true>(whole_span(args, element_bytes), factor);
+  reduce_range<F, Sum, true>(args, 0, args.count * element_bytes, factor);
 }
 
 }  // namespace

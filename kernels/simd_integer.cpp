@@ -16,16 +16,15 @@ struct BytePairs {
   using D = hn::ScalableTag<uint16_t>;
   using Acc = Pair<hn::Vec<D>>;
   using Factor = uint8_t;
-  static constexpr size_t kBytes = kVectorBytes;
+  using Memory = Bytes;
   static constexpr size_t kElement = 1;
-  static HWY_INLINE Acc load(const uint8_t* from) {
-    const auto both = hn::BitCast(D(), hn::LoadU(Bytes(), from));
+  static HWY_INLINE Acc unpacked(hn::Vec<Bytes> memory) {
+    const auto both = hn::BitCast(D(), memory);
     return {both, hn::ShiftRight<8>(both)};
   }
   static HWY_INLINE hn::Vec<Bytes> packed(Acc value) {
     return hn::BitCast(Bytes(), hn::Or(hn::And(value.low, hn::Set(D(), 0xff)), hn::ShiftLeft<8>(value.high)));
   }
-  static HWY_INLINE void store(hn::Vec<Bytes> value, uint8_t* to) { hn::StoreU(value, Bytes(), to); }
 };
 
 // Exact: up to 16 bits in fp32 and 32 bits in fp64 a rounded quotient cannot reach the next integer.
@@ -80,20 +79,19 @@ constexpr size_t kDivideBytes = 8192;  // summed, then divided while they lie in
 template <class T, class Unsigned>
 void average_integer(const ReduceArgs& args) {
   if (args.divisor <= 1) return reduce<Whole<Unsigned>, Sum, sizeof(T)>(args);
-  Span span = whole_span(args, sizeof(T));
-  const size_t end = span.end;
-  span.dst2 = nullptr;
-  while (span.begin < end) {
-    span.end = end - span.begin < kDivideBytes ? end : span.begin + kDivideBytes;
-    const size_t bytes = span.end - span.begin;
+  ReduceArgs to_dst = args;
+  to_dst.dst2 = nullptr;
+  const size_t end = args.count * sizeof(T);
+  for (size_t begin = 0; begin < end; begin += kDivideBytes) {
+    const size_t bytes = end - begin < kDivideBytes ? end - begin : kDivideBytes;
+    uint8_t* dst = static_cast<uint8_t*>(args.dst) + begin;
     if (args.source_count == 1) {
-      copy(span.dst + span.begin, nullptr, static_cast<const uint8_t*>(args.sources[0]) + span.begin, bytes);
+      copy(dst, nullptr, static_cast<const uint8_t*>(args.sources[0]) + begin, bytes);
     } else {
-      reduce_span<Whole<Unsigned>, Sum, false>(span, Unsigned{});
+      reduce_range<Whole<Unsigned>, Sum, false>(to_dst, begin, begin + bytes, Unsigned{});
     }
-    uint8_t* second = args.dst2 == nullptr ? nullptr : static_cast<uint8_t*>(args.dst2) + span.begin;
-    divide<T>(span.dst + span.begin, second, bytes / sizeof(T), args.divisor);
-    span.begin = span.end;
+    uint8_t* second = args.dst2 == nullptr ? nullptr : static_cast<uint8_t*>(args.dst2) + begin;
+    divide<T>(dst, second, bytes / sizeof(T), args.divisor);
   }
 }
 

@@ -16,17 +16,16 @@ using Words = hn::RebindToUnsigned<Floats>;
 using Signed = hn::RebindToSigned<Floats>;
 using VF = hn::Vec<Floats>;
 using VI = hn::Vec<Signed>;
-constexpr size_t kLanes = hn::MaxLanes(Floats());
 
 // bf16: a vector of them is the high halves of two vectors of fp32, the even and the odd elements. No lane crosses.
 struct BFloat16Pairs {
   using Acc = Pair<VF>;
   using Factor = float;
-  static constexpr size_t kBytes = kVectorBytes;
+  using Memory = Bytes;
   static constexpr size_t kElement = 2;
 
-  static HWY_INLINE Acc load(const uint8_t* from) {
-    const auto both = hn::BitCast(Words(), hn::LoadU(Bytes(), from));
+  static HWY_INLINE Acc unpacked(hn::Vec<Bytes> memory) {
+    const auto both = hn::BitCast(Words(), memory);
     const auto odd = hn::And(both, hn::Set(Words(), 0xffff0000u));
     return {hn::BitCast(Floats(), hn::ShiftLeft<16>(both)), hn::BitCast(Floats(), odd)};
   }
@@ -47,21 +46,11 @@ struct BFloat16Pairs {
     const auto odd = hn::And(rounded(value.high), hn::Set(Words(), 0xffff0000u));
     return hn::BitCast(Bytes(), hn::Or(even, odd));
   }
-  static HWY_INLINE void store(hn::Vec<Bytes> value, uint8_t* to) { hn::StoreU(value, Bytes(), to); }
 };
 
-// Moves one vector of fp32 as that many elements of `Bits`, through 32-bit lanes.
-template <class Bits>
-struct Lanes {
-  using Half = hn::Rebind<Bits, Floats>;
-  using HalfBytes = hn::Repartition<uint8_t, Half>;
-  static HWY_INLINE VI load(const uint8_t* from) {
-    return hn::PromoteTo(Signed(), hn::BitCast(Half(), hn::LoadU(HalfBytes(), from)));
-  }
-  static HWY_INLINE hn::Vec<HalfBytes> packed(VI value) {
-    return hn::BitCast(HalfBytes(), hn::DemoteTo(Half(), value));
-  }
-};
+// The vectors that hold as many narrow elements as a vector of fp32 holds lanes, and their bytes.
+using Half = hn::Rebind<hwy::float16_t, Floats>;
+using HalfWords = hn::Rebind<uint16_t, Floats>;
 
 // Any of the formats of float_formats.h by integer arithmetic. Subnormals are converted as integers: multiplying a
 // subnormal fp32 into place would cost an assist of more than a hundred cycles.
@@ -70,9 +59,9 @@ struct Converted {
   using Acc = VF;
   using Factor = float;
   using Bits = typename Format::Bits;
-  using Memory = Lanes<Bits>;
+  using Elements = hn::Rebind<Bits, Floats>;
+  using Memory = hn::Repartition<uint8_t, Elements>;
   static constexpr size_t kElement = sizeof(Bits);
-  static constexpr size_t kBytes = kLanes * sizeof(Bits);
   static constexpr int kDropped = static_cast<int>(Format::kDropped);
   static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(Bits));
   static constexpr int32_t kSmallestNormal = 1 << Format::kMantissaBits;  // in the narrow format
@@ -80,9 +69,9 @@ struct Converted {
   static constexpr uint32_t kUnitExponent =
       127 + 1 - Format::kBias - Format::kMantissaBits;  // of the last subnormal bit
 
-  static HWY_INLINE Acc load(const uint8_t* from) {
+  static HWY_INLINE Acc unpacked(hn::Vec<Memory> memory) {
     const Signed d;
-    const VI bits = Memory::load(from);
+    const VI bits = hn::PromoteTo(d, hn::BitCast(Elements(), memory));
     const VI magnitude = hn::And(bits, hn::Set(d, static_cast<int32_t>(Format::kMagnitude)));
     const VI sign = hn::ShiftLeft<kSignShift>(hn::AndNot(hn::Set(d, static_cast<int32_t>(Format::kMagnitude)), bits));
     const VI shifted = hn::ShiftLeft<kDropped>(magnitude);
@@ -102,7 +91,7 @@ struct Converted {
 
   static HWY_INLINE Acc scaled(Acc value, float factor) { return hn::Mul(value, hn::Set(Floats(), factor)); }
 
-  static HWY_INLINE auto packed(Acc value) {
+  static HWY_INLINE hn::Vec<Memory> packed(Acc value) {
     const Signed d;
     const VI bits = hn::BitCast(d, value);
     const VI magnitude = hn::And(bits, hn::Set(d, 0x7fffffff));
@@ -125,11 +114,7 @@ struct Converted {
     } else {
       result = hn::IfThenElse(hn::Gt(result, largest), nan, hn::Or(result, sign));
     }
-    return Memory::packed(result);
-  }
-
-  static HWY_INLINE void store(hn::Vec<typename Memory::HalfBytes> value, uint8_t* to) {
-    hn::StoreU(value, typename Memory::HalfBytes(), to);
+    return hn::BitCast(Memory(), hn::DemoteTo(Elements(), result));
   }
 };
 
@@ -137,24 +122,46 @@ struct Converted {
 struct HardwareFloat16 {
   using Acc = VF;
   using Factor = float;
-  using Half = hn::Rebind<hwy::float16_t, Floats>;
-  using HalfBytes = hn::Repartition<uint8_t, Half>;
+  using Memory = hn::Repartition<uint8_t, Half>;
   static constexpr size_t kElement = 2;
-  static constexpr size_t kBytes = kLanes * 2;
-  static HWY_INLINE Acc load(const uint8_t* from) {
-    return hn::PromoteTo(Floats(), hn::BitCast(Half(), hn::LoadU(HalfBytes(), from)));
+  static HWY_INLINE Acc unpacked(hn::Vec<Memory> memory) {
+    return hn::PromoteTo(Floats(), hn::BitCast(Half(), memory));
   }
   static HWY_INLINE Acc scaled(Acc value, float factor) { return hn::Mul(value, hn::Set(Floats(), factor)); }
-  static HWY_INLINE hn::Vec<HalfBytes> packed(Acc value) {
-    return hn::BitCast(HalfBytes(), hn::DemoteTo(Half(), without_nan(Floats(), value)));
+  static HWY_INLINE hn::Vec<Memory> packed(Acc value) {
+    return hn::BitCast(Memory(), hn::DemoteTo(Half(), without_nan(Floats(), value)));
   }
-  static HWY_INLINE void store(hn::Vec<HalfBytes> value, uint8_t* to) { hn::StoreU(value, HalfBytes(), to); }
+};
+
+// fp8 widened by way of fp16, which holds every fp8 number; rounding stays direct, for two roundings would not be one.
+
+struct HardwareE5M2 : Converted<Float8E5M2> {  // the upper half of an fp16
+  static HWY_INLINE Acc unpacked(hn::Vec<Memory> memory) {
+    const auto wide = hn::PromoteTo(HalfWords(), memory);
+    return hn::PromoteTo(Floats(), hn::BitCast(Half(), hn::ShiftLeft<8>(wide)));
+  }
+};
+
+struct HardwareE4M3 : Converted<Float8E4M3> {  // one exponent bit less than fp16, whose bias is larger by 8
+  static HWY_INLINE Acc unpacked(hn::Vec<Memory> memory) {
+    const HalfWords d;
+    const auto wide = hn::PromoteTo(d, memory);
+    const auto magnitude = hn::ShiftLeft<7>(hn::And(wide, hn::Set(d, 0x7f)));
+    const auto sign = hn::ShiftLeft<8>(hn::And(wide, hn::Set(d, 0x80)));
+    const auto nan = hn::Eq(magnitude, hn::Set(d, 0x7f << 7));
+    const auto bits = hn::Or(hn::Or(magnitude, sign), hn::IfThenElseZero(nan, hn::Set(d, 0x7e00)));
+    return hn::Mul(hn::PromoteTo(Floats(), hn::BitCast(Half(), bits)), hn::Set(Floats(), 256.0f));
+  }
 };
 
 #if HWY_TARGET == HWY_SSE4
 using Float16Lanes = Converted<Float16>;
+using E4M3Lanes = Converted<Float8E4M3>;
+using E5M2Lanes = Converted<Float8E5M2>;
 #else
 using Float16Lanes = HardwareFloat16;
+using E4M3Lanes = HardwareE4M3;
+using E5M2Lanes = HardwareE5M2;
 #endif
 
 template <class F>
@@ -172,8 +179,8 @@ void add_rows(Table& table, DType dtype) {
 void add_narrow(Table& table) {
   add_rows<BFloat16Pairs>(table, DType::bfloat16);
   add_rows<Float16Lanes>(table, DType::float16);
-  add_rows<Converted<Float8E4M3>>(table, DType::float8_e4m3);
-  add_rows<Converted<Float8E5M2>>(table, DType::float8_e5m2);
+  add_rows<E4M3Lanes>(table, DType::float8_e4m3);
+  add_rows<E5M2Lanes>(table, DType::float8_e5m2);
 }
 
 }  // namespace rondo::kernels::HWY_NAMESPACE
