@@ -179,14 +179,13 @@ inline void who_was_told_again_is_woken_when_there_is_room(const Factory& factor
   if (refused && rig.at(0).wait_fd() >= 0 && fall_asleep(rig, 0)) {
     Endpoint& to_receiver = rig.link(0, 1);  // looked up here: Catch's assertions are not for several threads
     Endpoint& from_sender = rig.link(1, 0);
-    Endpoint& in = rig.link(1, 0);
     std::thread receiver([&] {
       std::vector<Completion> none;
       for (size_t i = 0; i < accepted; ++i) {
         const Deadline deadline = Deadline::after_ms(kPatienceMs);
         Message message;
-        while (!in.poll(key_of(step_frame(0)), &message) && !deadline.passed()) rig.at(1).progress(none);
-        if (!deadline.passed()) in.release(message);
+        while (!from_sender.poll(key_of(step_frame(0)), &message) && !deadline.passed()) rig.at(1).progress(none);
+        if (!deadline.passed()) from_sender.release(message);
       }
     });
     Sent sent = Sent::again;
