@@ -135,6 +135,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   bool pass();  // executor and what came of it
   bool control_pass();
   void handle(const ControlMessage& message);
+  void drive_or_pass(Operation& operation, uint32_t turn);
   bool spin(Operation& operation);
   bool yield(Operation& operation);
   void hand_over();

@@ -55,13 +55,19 @@ void Fabric::hand_over() {
   lease_.lock();
 }
 
+// Spins, then yields: where ranks outnumber processors a yield lets the awaited rank run, and nothing else need be
+// looked at for the few turns that a small allreduce takes.
 bool Fabric::await_cells(Group& group, uint64_t turn, uint64_t fingerprint) {
   OneShotCells& shared = *group.cells;
-  uint32_t spins = 0;
+  uint32_t tries = 0;
   for (Rank member = 0; member < group.world(); ++member) {
     while (!shared.cells.arrived(member, turn)) {
-      if (++spins > spins_ || wanted_.load(std::memory_order_relaxed) != 0) return false;
-      pause_cpu();
+      if (++tries > spins_ + yields_ || wanted_.load(std::memory_order_relaxed) != 0) return false;
+      if (tries <= spins_) {
+        pause_cpu();
+      } else {
+        sched_yield();
+      }
     }
     const Cells::Seen seen = shared.cells.ready(member, turn);
     if (seen.fingerprint != fingerprint) return false;  // the operation that takes over looks at the boards
@@ -85,10 +91,18 @@ void Fabric::reduce_cells(Group& group, const CellReduction& reduction) {
               0);
 }
 
-// Drives the one operation, and everything else now and then.
+// Drives the one operation; everything else now and then, or every time when something else is under way.
+void Fabric::drive_or_pass(Operation& operation, uint32_t turn) {
+  if (turn % 8 == 7 || executor_->running() > 1) {
+    pass();
+  } else {
+    executor_->drive(operation);
+  }
+}
+
 bool Fabric::spin(Operation& operation) {
   for (uint32_t i = 0; i < spins_; ++i) {
-    if (i % 16 == 15 || !executor_->drive(operation)) pass();
+    drive_or_pass(operation, i);
     if (operation.ended()) return true;
     pause_cpu();
     if (wanted_.load(std::memory_order_relaxed) != 0) hand_over();
@@ -99,7 +113,7 @@ bool Fabric::spin(Operation& operation) {
 bool Fabric::yield(Operation& operation) {
   for (uint32_t i = 0; i < yields_; ++i) {
     sched_yield();
-    pass();
+    drive_or_pass(operation, i);
     if (operation.ended()) return true;
     if (i % 32 == 31) control_pass();
     if (wanted_.load(std::memory_order_relaxed) != 0) hand_over();
