@@ -4,7 +4,8 @@
 // Numerics (the same in every table, and in the reference, bit for bit):
 //  - n sources are combined in the canonical binary tree over list order: pairs (0,1) (2,3) ..., level by level, an odd
 //    one carried up unchanged. With n = 1 it is a copy (scaled if `divisor` asks for it).
-//  - fp16, bf16 and fp8 widen to fp32, the whole tree and the scale run in fp32, one rounding (nearest even) at the end.
+//  - fp16, bf16 and fp8 widen to fp32, the whole tree and the scale run in fp32, one rounding (nearest even) at the
+//  end.
 //    fp16, bf16 and E5M2 overflow to infinity, E4M3 to NaN. fp32 and fp64 work in their own precision.
 //  - integers wrap modulo 2^bits (computed unsigned); integer avg divides after the wrap, truncating towards zero.
 //  - floating avg multiplies by 1/divisor (in fp32, fp64 for fp64) before the one rounding.
@@ -23,19 +24,20 @@
 namespace rondo::kernels {
 
 struct ReduceArgs {
-  const void* const* sources;  // `source_count` arrays of `count` elements; each may equal dst exactly, no other overlap
-  uint32_t source_count;       // at least 1
+  const void* const*
+      sources;            // `source_count` arrays of `count` elements; each may equal dst exactly, no other overlap
+  uint32_t source_count;  // at least 1
   void* dst;
   void* dst2;        // a second copy of the result, or null; never overlaps anything else
   size_t count;      // elements
-  uint32_t divisor;  // RedOp::avg: 0 and 1 sum without dividing (an intermediate hop), p divides by p; other ops ignore it
+  uint32_t divisor;  // RedOp::avg: 0 and 1 only sum (an intermediate hop), p divides by p; other ops ignore it
 };
 
 using ReduceFn = void (*)(const ReduceArgs&);
 using CopyFn = void (*)(void* dst, void* dst2 /* or null */, const void* src, size_t bytes);
 
 struct Table {
-  std::string_view isa;  // "reference", "sse4", "avx2", "avx512", ...
+  std::string_view isa;                       // "reference", "sse4", "avx2", "avx512", ...
   ReduceFn reduce[kDTypeCount][kRedOpCount];  // null exactly where is_defined() is false
   CopyFn copy;         // vector loads and stores; never libc memcpy (slow on lines that another core holds)
   CopyFn copy_stream;  // non-temporal stores, fenced before it returns; for destinations beyond the last-level cache
