@@ -2,14 +2,14 @@
 // n-ary reduction over them. Included only by the simd_*.cpp files through Highway's foreach_target.h. Pure functions;
 // any thread.
 //
-// A *format* moves one unit (a whole vector or a pair) between memory and registers: kBytes of memory, Acc in
-// registers, load, store, scaled. An *operator* combines two Acc. Memory is addressed in bytes and may be aligned to
-// nothing.
+// A *format* turns one unit of memory, a vector of bytes (Memory), into what is computed with (Acc, a vector or a
+// pair) and back: unpacked, scaled, packed. An *operator* combines two Acc. Memory is addressed in bytes and may be
+// aligned to nothing.
 //
 // One pass over memory for any number of sources: up to 8 are combined in registers with the tree unrolled; beyond
 // that, quads are folded like the carries of a binary counter, which gives the same tree with 30 partial results at
-// most. What is left after the last whole unit, and before the first aligned one, goes through a zeroed buffer on the
-// stack, so that no byte outside the arrays is touched.
+// most. What is left after the last whole unit, and before the first aligned one, is loaded and stored with masks, or
+// through a zeroed buffer on the stack where there are none, so that no byte outside the arrays is touched.
 #if defined(RONDO_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_SIMD_INL_H_
 #undef RONDO_KERNELS_SIMD_INL_H_
