@@ -13,6 +13,7 @@
 
 #include "comm/card.h"
 #include "comm/fabric.h"
+#include "comm/interfaces.h"
 #include "comm/wiring.h"
 #include "kernels/kernels.h"
 #include "transport/mesh.h"
@@ -63,6 +64,16 @@ std::string host_towards(const std::string& rendezvous) {
     local = text;
   freeaddrinfo(found);
   return local;
+}
+
+// Where this rank listens: what RONDO_INTERFACE chooses, else the address by which the rendezvous is reached.
+Result<std::string> listening_host(const FabricOptions& options) {
+  const std::string towards = host_towards(options.launch.rendezvous);
+  const std::string& spec = options.config.text(Key::interface);
+  if (spec.empty()) return towards;
+  const auto present = interface_addresses();
+  if (!present.ok()) return present.status();
+  return choose_address(spec, present.value(), towards);
 }
 
 std::vector<std::string> words(std::string_view text) {
@@ -116,8 +127,10 @@ Status Fabric::make_transports() {
     built += (built.empty() ? "" : ", ") + std::string(kind.name);
     if (wanted.empty()) names.emplace_back(kind.name);
   }
+  auto host = listening_host(options_);
+  if (!host.ok()) return host.status();
   const TransportSettings settings{
-      .identity = identity_, .config = &options_.config, .bind_host = host_towards(options_.launch.rendezvous)};
+      .identity = identity_, .config = &options_.config, .bind_host = std::move(host).value()};
   for (const std::string& name : names) {
     const auto kinds = transport_kinds();
     const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const TransportKind& k) { return k.name == name; });
@@ -186,8 +199,9 @@ Status Fabric::meet(const Deadline& deadline, std::vector<Card>& cards) {
   local_listener_ = std::move(local).value();
   own.local_control = local_listener_->address();
   const PortRange ports = options_.config.ports(Key::port_range);
-  auto remote =
-      Listener::tcp({.host = host_towards(launch.rendezvous), .port_first = ports.first, .port_last = ports.last});
+  const auto host = listening_host(options_);
+  if (!host.ok()) return host.status();
+  auto remote = Listener::tcp({.host = host.value(), .port_first = ports.first, .port_last = ports.last});
   if (!remote.ok()) return remote.status();
   remote_listener_ = std::move(remote).value();
   own.remote_control = remote_listener_->address();

@@ -57,7 +57,7 @@ TEST_CASE("config: every row has a unique RONDO_ name, a doc line and a default 
 
 TEST_CASE("config: values come from the environment and remember it") {
   const Config config =
-      made({"RONDO_RANK=3", "RONDO_WORLD=4", "RONDO_SHM_BYTES=1g", "RONDO_CHECK=yes", "RONDO_LOG=DEBUG",
+      made({"RONDO_RANK=3", "RONDO_WORLD=4", "RONDO_SHM_BYTES=1g", "RONDO_REQUIRE_KEY=yes", "RONDO_LOG=DEBUG",
             "RONDO_DETERMINISM=a3", "RONDO_PORT_RANGE=4000-4010", "RONDO_TIMEOUT_MS=-1", "PATH=/bin"})
           .value();
   CHECK(config.integer(Key::rank) == 3);
@@ -65,7 +65,7 @@ TEST_CASE("config: values come from the environment and remember it") {
   CHECK(config.given(Key::world));
   CHECK_FALSE(config.given(Key::local_rank));
   CHECK(config.bytes(Key::shm_bytes) == int64_t{1} << 30);
-  CHECK(config.flag(Key::check));
+  CHECK(config.flag(Key::require_key));
   CHECK(config.choice(Key::log) == 3);
   CHECK(config.choice(Key::determinism) == 2);
   CHECK(config.ports(Key::port_range) == PortRange{4000, 4010});
@@ -100,7 +100,7 @@ TEST_CASE("config: an algorithm list keeps its semicolons inside the override st
 TEST_CASE("config: a wrong value is refused with its name, the value and what was expected") {
   CHECK(failure({"RONDO_RANK=two"}) == "RONDO_RANK=two (from environment): expected a whole number from 0 to 16777215");
   CHECK(failure({}, "RONDO_LOG=loud") == "RONDO_LOG=loud (from options.config): expected one of error|warn|info|debug");
-  CHECK(failure({"RONDO_CHECK=maybe"}).find("expected 0 or 1") != std::string::npos);
+  CHECK(failure({"RONDO_REQUIRE_KEY=maybe"}).find("expected 0 or 1") != std::string::npos);
 }
 
 TEST_CASE("config: values out of range, with trailing text or overflowing are refused") {
