@@ -5,11 +5,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 packages=(
   g++ cmake ninja-build pkg-config python3              # build and checks
-  libfmt-dev libsodium-dev libhwy-dev libspdlog-dev     # library
-  libhwloc-dev libucx-dev
+  libfmt-dev libsodium-dev libhwy-dev                   # library
   libcli11-dev nlohmann-json3-dev                       # programs
   libdnnl-dev zlib1g-dev dataset-fashion-mnist          # trainer
-  catch2 libbenchmark-dev iproute2                      # tests and benchmarks
+  catch2                                                # tests
 )
 
 say() { printf '== %s\n' "$*"; }
