@@ -267,8 +267,8 @@ TEST_CASE("wrong calls: each names the argument, its value and what was expected
             {"more than memory"});
     refused(rondo_allreduce(comm, b, b, 1, static_cast<rondo_dtype>(77), RONDO_SUM, nullptr), RONDO_ERR_INVALID,
             {"dtype 77", "13"});
-    refused(rondo_allreduce(comm, b, b, 1, RONDO_FLOAT32, static_cast<rondo_redop>(-3), nullptr), RONDO_ERR_INVALID,
-            {"redop -3"});
+    refused(rondo_allreduce(comm, b, b, 1, RONDO_FLOAT32, static_cast<rondo_redop>(99), nullptr), RONDO_ERR_INVALID,
+            {"redop 99"});
     refused(rondo_allreduce(comm, b, b, 1, RONDO_FLOAT32, RONDO_BAND, nullptr), RONDO_ERR_INVALID, {"band", "float32"});
     refused(rondo_broadcast(comm, b, 1, RONDO_FLOAT32, 1, nullptr), RONDO_ERR_INVALID, {"root 1", "1 ranks"});
     refused(rondo_send(comm, b, 1, RONDO_FLOAT32, 5, nullptr), RONDO_ERR_INVALID, {"peer 5"});
