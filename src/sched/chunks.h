@@ -59,11 +59,15 @@ struct Layout {
 
 // Slice `slice` of a chunk of `count` elements cut into pieces of `piece` elements. Slice 0 always exists (empty
 // chunks still step); a later one exists only where it is not empty, and both ends of a message agree on that.
+constexpr size_t slice_begin(size_t count, size_t piece, uint32_t slice) {
+  size_t begin = 0;
+  return __builtin_mul_overflow(static_cast<size_t>(slice), piece, &begin) ? count : std::min(count, begin);
+}
 constexpr bool slice_exists(size_t count, size_t piece, uint32_t slice) {
-  return slice == 0 || static_cast<size_t>(slice) * piece < count;
+  return slice == 0 || slice_begin(count, piece, slice) < count;
 }
 constexpr Range slice_of(size_t count, size_t piece, uint32_t slice) {
-  const size_t begin = std::min(count, static_cast<size_t>(slice) * piece);
+  const size_t begin = slice_begin(count, piece, slice);
   return {begin, std::min(count - begin, piece)};
 }
 constexpr uint32_t slice_count(size_t largest_chunk, size_t piece) {
