@@ -3,7 +3,8 @@
 // rondo-sched, and wherever a Schedule comes from outside. Pure; any thread.
 //
 // What is proven, for the given window, slices and operations in flight:
-//  - structure: lists, chunks, scratch, lanes and waits in bounds; fields that a step does not use are zero;
+//  - structure: lists, chunks, scratch, lanes and waits in bounds; operands in rank order; fields that a step does not
+//    use are zero;
 //  - sizes: both ends of a message and both sides of a copy agree on the chunk that names the size (for alltoall on the
 //    pair of ranks), so any block sizes work;
 //  - values: every sum takes each rank once and one chunk only, kFinal stands exactly on the sums of all ranks, nothing

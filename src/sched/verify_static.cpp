@@ -67,6 +67,8 @@ class Structure {
     RONDO_TRY(check_list(step.from, has(step, kRecv), has(step, kReduce)));
     RONDO_TRY(check_list(step.to, has(step, kSend), false));
     if (has(step, kReduce) && s_.list(step.from).size() < 2) return wrong("a reduction of one operand");
+    if (has(step, kReduce) && !std::is_sorted(s_.list(step.from).begin(), s_.list(step.from).end()))
+      return wrong("operands that are not in rank order");
     if (has(step, kRecv) && !has(step, kReduce) && s_.list(step.from).size() != 1)
       return wrong("receives one value from {} ranks", s_.list(step.from).size());
     RONDO_TRY(check_wait(step));
