@@ -175,6 +175,14 @@ bool proven(const std::vector<Schedule>& all, bool in_place) {
   return true;
 }
 
+// A peer list may be shared by several steps: the copy that this gives a step is its own.
+uint32_t* own_list(Schedule& s, uint32_t* offset) {
+  const std::vector<uint32_t> list(s.peers.begin() + *offset, s.peers.begin() + *offset + s.peers[*offset] + 1);
+  *offset = static_cast<uint32_t>(s.peers.size());
+  s.peers.insert(s.peers.end(), list.begin(), list.end());
+  return s.peers.data() + *offset;
+}
+
 // One change to one rank's program; "" when this kind does not fit there.
 std::string mutate(std::vector<Schedule>& all, std::mt19937_64& random) {
   Schedule& s = all[random() % all.size()];
@@ -224,21 +232,16 @@ std::string mutate(std::vector<Schedule>& all, std::mt19937_64& random) {
       step.flags ^= kFinal;
       return "flip the final mark";
     case 9: {
-      const uint32_t offset = step.from != 0 && random() % 2 == 0 ? step.from : step.to;
-      if (offset == 0 || all.size() < 3) return "";
-      // The list may be shared by other steps: this step gets one of its own.
-      std::vector<uint32_t> list(s.peers.begin() + offset, s.peers.begin() + offset + s.peers[offset] + 1);
+      uint32_t* offset = step.from != 0 && random() % 2 == 0 ? &step.from : &step.to;
+      if (*offset == 0 || all.size() < 3) return "";
+      uint32_t* list = own_list(s, offset);
       list[1 + random() % list[0]] = static_cast<uint32_t>(random() % all.size());
-      (offset == step.from ? step.from : step.to) = static_cast<uint32_t>(s.peers.size());
-      s.peers.insert(s.peers.end(), list.begin(), list.end());
       return "change a peer";
     }
     case 10: {
       if (step.from == 0 || s.peers[step.from] < 2) return "";
-      std::vector<uint32_t> list(s.peers.begin() + step.from, s.peers.begin() + step.from + s.peers[step.from] + 1);
+      uint32_t* list = own_list(s, &step.from);
       std::swap(list[1], list[list[0]]);
-      step.from = static_cast<uint32_t>(s.peers.size());
-      s.peers.insert(s.peers.end(), list.begin(), list.end());
       return "change the order of operands";
     }
     default:
