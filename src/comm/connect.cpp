@@ -11,6 +11,7 @@
 
 #include <fmt/core.h>
 
+#include "comm/abort_text.h"
 #include "comm/card.h"
 #include "comm/fabric.h"
 #include "comm/interfaces.h"
@@ -161,9 +162,16 @@ Status Fabric::connect() {
   if (world() > 1) {
     RONDO_TRY(meet(deadline, cards));
     RONDO_TRY(open_control(deadline, cards));
-    RONDO_TRY(make_transports());
-    RONDO_TRY(exchange_addresses(deadline, cards));
-    RONDO_TRY(choose_links(deadline, cards));
+    const Status linked = link_up(deadline, cards);
+    if (!linked.ok()) {
+      // Before this rank's farewell, so that the others report the cause and not that this rank has left.
+      control_->shout({.kind = ControlKind::abort,
+                       .from = rank(),
+                       .code = linked.code(),
+                       .culprit = rank(),
+                       .text = with_comm(kWorldGroup, linked.text())});
+      return linked;
+    }
   }
   // More ranks than processors on this machine: who spins keeps the awaited rank from running.
   const bool crowded = crowded_by(cards);
@@ -173,6 +181,31 @@ Status Fabric::connect() {
   for (const auto& transport : transports_) used.push_back(transport.get());
   executor_ = std::make_unique<Executor>(Executor::Options{.device = device_.get(), .transports = used});
   return {};
+}
+
+Status Fabric::link_up(const Deadline& deadline, std::vector<Card>& cards) {
+  RONDO_TRY(make_transports());
+  RONDO_TRY(exchange_addresses(deadline, cards));
+  const Status chosen = choose_links(deadline, cards);
+  return chosen.code() == Code::peer ? first_cause(chosen) : chosen;
+}
+
+// When one rank dies while the transports connect, the others see each other leave as well: what the control plane
+// knows, or is told within a moment, is the first cause.
+Status Fabric::first_cause(const Status& seen) {
+  const Deadline moment = Deadline::after_ms(kCauseWaitMs);
+  do {
+    messages_.clear();
+    if (!control_->progress(messages_)) {
+      pollfd waiting{.fd = control_->wait_fd(), .events = POLLIN, .revents = 0};
+      ::poll(&waiting, 1, moment.poll_ms(20));
+    }
+    for (const ControlMessage& message : messages_) {
+      if (message.kind == ControlKind::lost) return Status(Code::peer, message.text);
+      if (message.kind == ControlKind::abort) return Status(message.code, without_comm(message.text));
+    }
+  } while (!moment.passed());
+  return seen;
 }
 
 // Ranks of fake hosts share this machine too: what counts is where they run, not what they pretend.
@@ -281,7 +314,7 @@ Status Fabric::exchange_addresses(const Deadline& deadline, std::vector<Card>& c
     }
     for (const ControlMessage& message : messages_) {
       if (message.kind == ControlKind::lost) return Status(Code::peer, message.text);
-      if (message.kind == ControlKind::abort) return Status(message.code, message.text);
+      if (message.kind == ControlKind::abort) return Status(message.code, without_comm(message.text));
       if (message.kind == ControlKind::goodbye)
         return fail(Code::peer, "rank {} left while the ranks were connecting", message.from);
       if (message.kind != ControlKind::note || known[message.from]) continue;

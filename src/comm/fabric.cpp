@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "comm/abort_text.h"
 
 namespace rondo {
 namespace {
@@ -114,9 +116,13 @@ Result<std::shared_ptr<Group>> Fabric::make_group(uint32_t id, std::vector<Rank>
     }
   }
   group->board = std::make_unique<CallBoard>(group->world(), group->rank, std::move(board_area), std::move(near_index));
-  RONDO_TRY(share_memory(*group, std::move(cells_area)));
+  // Listed from here on: what others say of the group while it is being made is not lost.
   groups_.push_back(group);
-  return group;
+  const Status shared_out = share_memory(*group, std::move(cells_area));
+  if (shared_out.ok()) return group;
+  fail_locked(*group, shared_out, group->rank, true);
+  std::erase(groups_, group);
+  return shared_out;
 }
 
 // Waits until every member that shares memory has made its pieces and has found this rank's: a member that leaves right
@@ -124,15 +130,21 @@ Result<std::shared_ptr<Group>> Fabric::make_group(uint32_t id, std::vector<Rank>
 Status Fabric::share_memory(Group& group, std::unique_ptr<SharedArea> cells_area) {
   const Deadline deadline = Deadline::after_ms(options_.config.milliseconds(Key::join_timeout_ms));
   std::vector<const std::byte*> pieces(group.world());
+  // A member that leaves may do so because of another: the control plane has a moment to name the first cause.
+  std::optional<Deadline> moment;
   const auto await = [&](Rank member, auto&& ready) -> Status {
-    for (uint32_t turn = 1; !ready(); ++turn) {
+    while (!ready()) {
       if (deadline.passed())
         return fail(Code::timeout, "rank {} has not made its part of communicator {} within {} ms", member, group.id,
                     options_.config.milliseconds(Key::join_timeout_ms));
       pass();
       control_pass();
+      if (!group.broken.ok()) return group.broken;
       const Status& link = group.members[member].endpoint->status();
-      if (!link.ok() && !ready()) return link;
+      if (!link.ok() && !ready()) {
+        if (!moment) moment = Deadline::after_ms(kCauseWaitMs);
+        if (moment->passed()) return link;
+      }
       hand_over();
     }
     return {};

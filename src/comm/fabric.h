@@ -119,6 +119,8 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
 
   // connect.cpp
   Status connect();
+  Status link_up(const Deadline& deadline, std::vector<Card>& cards);
+  Status first_cause(const Status& seen);
   Status make_transports();
   Status meet(const Deadline& deadline, std::vector<Card>& cards);
   Status open_control(const Deadline& deadline, const std::vector<Card>& cards);

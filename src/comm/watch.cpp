@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "comm/abort_text.h"
 #include "comm/fabric.h"
 
 namespace rondo {
@@ -16,9 +17,6 @@ constexpr int64_t kDepartedGraceNs = 200 * kMs;  // a farewell may overtake data
 constexpr int64_t kSuspectNs = 1000 * kMs;       // how long the other side has to send its board
 constexpr int64_t kWarnNs = 10'000 * kMs;
 constexpr uint32_t kBoardEntriesSent = 8;
-
-// Abort messages carry the communicator before the text.
-std::string with_comm(uint32_t comm, const std::string& text) { return fmt::format("{:08x}{}", comm, text); }
 
 std::string list(const std::vector<Rank>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -213,7 +211,7 @@ void Fabric::handle(const ControlMessage& message) {
       if (message.text.size() < 8) break;
       const uint32_t id = static_cast<uint32_t>(strtoul(message.text.substr(0, 8).c_str(), nullptr, 16));
       if (const auto group = group_of(id))
-        fail_locked(*group, Status(message.code, message.text.substr(8)), message.culprit, false);
+        fail_locked(*group, Status(message.code, without_comm(message.text)), message.culprit, false);
       break;
     }
     case ControlKind::note:
