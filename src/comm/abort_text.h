@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-inline constexpr uint32_t kWorldGroup = 0;  // the group of all ranks of a fabric
+inline constexpr uint32_t kWorldGroup = 1;  // the group of all ranks of a fabric
 
 // How long a rank that has lost a link waits for another's word of the first cause.
 inline constexpr int64_t kCauseWaitMs = 200;

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "comm/abort_text.h"
 #include "comm/launch.h"
 #include "exec/executor.h"
 #include "transport/contract.h"
@@ -177,7 +178,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   std::vector<std::shared_ptr<Group>> groups_;
   std::vector<int64_t> departed_at_;  // by rank: when it said goodbye; 0: it has not
   std::vector<ControlMessage> messages_;
-  uint32_t next_group_id_ = 1;
+  uint32_t next_group_id_ = kWorldGroup;
   struct FreeMemory {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
