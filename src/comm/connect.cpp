@@ -187,7 +187,7 @@ Status Fabric::link_up(const Deadline& deadline, std::vector<Card>& cards) {
   RONDO_TRY(make_transports());
   RONDO_TRY(exchange_addresses(deadline, cards));
   const Status chosen = choose_links(deadline, cards);
-  return chosen.code() == Code::peer ? first_cause(chosen) : chosen;
+  return chosen.code() == Code::peer || chosen.code() == Code::timeout ? first_cause(chosen) : chosen;
 }
 
 // When one rank dies while the transports connect, the others see each other leave as well: what the control plane

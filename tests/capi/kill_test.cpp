@@ -1,6 +1,7 @@
 // Jobs of 4 processes of which one is killed with SIGKILL at a random moment, the join included: every survivor
 // finishes or returns an error that names the dead or missing rank before the deadline, and nothing is left behind.
-// KILL_TEST_SEED repeats a run; KILL_TEST_JOBS sets the number of jobs.
+// KILL_TEST_SEED repeats a run; KILL_TEST_JOBS sets the number of jobs; KILL_TEST_WITHIN_US the latest moment (20000
+// keeps to the join).
 #include <catch2/catch.hpp>
 
 #include <dirent.h>
@@ -119,6 +120,8 @@ TEST_CASE("kill: survivors of a killed rank finish or name it, and nothing is le
   const char* given_jobs = std::getenv("KILL_TEST_JOBS");
   const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : static_cast<uint64_t>(time(nullptr));
   const int jobs = given_jobs ? std::atoi(given_jobs) : kJobs;
+  const char* given_within = std::getenv("KILL_TEST_WITHIN_US");
+  const uint64_t within_us = given_within ? std::strtoull(given_within, nullptr, 10) : 400000;
   WARN("seed " << seed << ", " << jobs << " jobs");
   auto* shared =
       static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -128,7 +131,7 @@ TEST_CASE("kill: survivors of a killed rank finish or name it, and nothing is le
   int finished = 0, named = 0;
   for (int job = 0; job < jobs; ++job) {
     const int victim = static_cast<int>(random() % kRanks);
-    const int64_t after_us = static_cast<int64_t>(random() % (job % 4 == 0 ? 20000 : 400000));
+    const int64_t after_us = static_cast<int64_t>(random() % (job % 4 == 0 ? 20000 : within_us));
     const char* transports = job % 3 == 0 ? "tcp" : job % 3 == 1 ? "shm" : nullptr;
     shared->joined.store(0);
     for (auto& text : shared->text) text[0] = 0;

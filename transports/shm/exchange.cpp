@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -55,6 +56,13 @@ struct Meeting {
 
 bool is_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
+// What the socket to a peer met; a peer that has gone is its own code, so that the cause is looked for.
+Status socket_error(int error, Rank rank, std::string_view doing) {
+  if (error == EPIPE || error == ECONNRESET)
+    return fail(Code::peer, "shm: rank {} closed its socket while connecting ({})", rank, doing);
+  return system_error(error, fmt::format("shm: {} rank {}", doing, rank));
+}
+
 // Sends the offer if the socket takes it now.
 Status offer_memory(Meeting& meeting, Offer offer, const Passed& memory) {
   const int fds[kMostDescriptors] = {memory.segment_fd, memory.heap_fd};
@@ -77,7 +85,7 @@ Status offer_memory(Meeting& meeting, Offer offer, const Passed& memory) {
   if (meeting.offered || (sent < 0 && (is_again(errno) || errno == ETOOMANYREFS))) return {};
   if (sent >= 0)
     return fail(Code::system, "shm: {} of {} bytes went to rank {}", sent, sizeof offer, meeting.link.rank);
-  return system_error(errno, fmt::format("shm: pass memory to rank {}", meeting.link.rank));
+  return socket_error(errno, meeting.link.rank, "pass memory to");
 }
 
 // Takes what has arrived of a record; descriptors that come along are kept, up to the two that are expected.
@@ -92,7 +100,7 @@ Status receive(Meeting& meeting, void* record, size_t bytes, size_t* got) {
   message.msg_controllen = sizeof control;
   const ssize_t now = recvmsg(meeting.link.socket.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (now < 0 && is_again(errno)) return {};
-  if (now < 0) return system_error(errno, fmt::format("shm: receive from rank {}", rank));
+  if (now < 0) return socket_error(errno, rank, "receive from");
   if (now == 0) return fail(Code::peer, "shm: rank {} closed its socket while connecting", rank);
   for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
@@ -130,7 +138,7 @@ Status answer(Meeting& meeting) {
   std::memcpy(&proof.nonce, link.segment->pair(link.pair_there).nonce, sizeof proof.nonce);
   // A few bytes into a socket that holds nothing but the offer: always taken at once.
   if (::send(link.socket.get(), &proof, sizeof proof, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof proof)
-    return system_error(errno, fmt::format("shm: answer rank {}", link.rank));
+    return socket_error(errno, link.rank, "answer");
   return {};
 }
 
