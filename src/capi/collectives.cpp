@@ -52,8 +52,15 @@ rondo_status move(rondo_comm* comm, Communicator::Transfer transfer, rondo_dtype
 
 rondo_status rondo_allreduce(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype,
                              rondo_redop redop, rondo_op** op) {
-  return start(comm, {.collective = Collective::allreduce, .input = in, .output = out, .count = count}, {dtype, redop},
-               op);
+  const Request request{.collective = Collective::allreduce, .input = in, .output = out, .count = count};
+  if (op != nullptr || comm == nullptr) return start(comm, request, {dtype, redop}, op);
+  bool handled = false;
+  const rondo_status status = guard(comm, [&] {
+    Status verdict;
+    handled = comm->communicator->repeat_allreduce({in, out, count, dtype, redop}, &verdict);
+    return verdict;
+  });
+  return handled || status != RONDO_OK ? status : start(comm, request, {dtype, redop}, nullptr);
 }
 
 rondo_status rondo_reduce(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype,

@@ -7,18 +7,6 @@
 #include "base/check.h"
 
 namespace rondo {
-namespace {
-
-// The common case of an allreduce that check() would pass, in a few comparisons.
-bool plainly_right(const Request& request) {
-  const uintptr_t in = reinterpret_cast<uintptr_t>(request.input), out = reinterpret_cast<uintptr_t>(request.output);
-  const size_t bytes = request.count * size_of(request.dtype);
-  const bool apart = in == out || in + bytes <= out || out + bytes <= in;
-  return in != 0 && out != 0 && apart && is_defined(request.dtype, request.op);
-}
-
-}  // namespace
-
 Communicator::Communicator(std::shared_ptr<Fabric> fabric, std::shared_ptr<Group> group, CommunicatorSettings settings)
     : fabric_(std::move(fabric)), group_(std::move(group)), settings_(std::move(settings)) {
   gather_facts();
@@ -79,68 +67,18 @@ Status Communicator::usable() const {
   return {};
 }
 
-bool Communicator::in_a_group() const {
-  if (groups_open_.load(std::memory_order_relaxed) == 0) return false;
+bool Communicator::this_thread_in_a_group() const {
   std::lock_guard<std::mutex> lock(deferred_mutex_);
   return deferred_.contains(std::this_thread::get_id());
 }
 
 // With the lease held: the call's place in the sequence and its fingerprint; the board makes it known.
 BoardEntry Communicator::record(const Call& call) {
-  group_->chain = chain(group_->chain, call);
+  group_->chain = chain(group_->chain, digest(call));
   return {.seq = group_->next_seq++, .fingerprint = group_->chain, .call = call};
 }
 
-// A one-shot allreduce that nothing stands before: published, awaited for the length of a spin, reduced, without an
-// Operation. When the others take longer, the rest becomes an ordinary operation.
-Communicator::Short Communicator::one_shot_now(const Request& request, OperationRef* unfinished) {
-  const size_t bytes = request.count * size_of(request.dtype);
-  const Remembered& latest = choices_[static_cast<size_t>(Collective::allreduce)];
-  OneShotCells& shared = *group_->cells;
-  if (latest.bytes != bytes || latest.choice.algorithm->generate != nullptr || !group_->broken.ok() ||
-      shared.turns_complete + 1 != shared.next_turn)
-    return Short::no;
-  const BoardEntry entry = record({.collective = Collective::allreduce,
-                                   .dtype = request.dtype,
-                                   .op = request.op,
-                                   .choice = latest.hash,
-                                   .count = request.count});
-  const uint64_t turn = shared.next_turn++;
-  shared.cells.publish(turn, entry.fingerprint, request.input, bytes);
-  group_->board->write(entry);  // while the published line travels
-  if (fabric_->await_cells(*group_, turn, entry.fingerprint)) {
-    fabric_->reduce_cells(*group_,
-                          {.dtype = request.dtype, .op = request.op, .count = request.count, .output = request.output});
-    shared.turns_complete = turn;
-    return Short::done;
-  }
-  OperationRef operation(new Operation);
-  operation->kind = OperationKind::one_shot;
-  operation->group = group_.get();
-  operation->call = entry.call;
-  operation->seq = entry.seq;
-  operation->fingerprint = entry.fingerprint;
-  operation->turn = turn;
-  operation->published = true;
-  bind(request, world(), rank(), 1, operation->binding);
-  fabric_->executor().submit(*operation.get());
-  *unfinished = std::move(operation);
-  return Short::started;
-}
-
 Status Communicator::run(const Request& request) {
-  if (request.collective == Collective::allreduce && group_->cells != nullptr &&
-      request.count <= kOneShotBytes / size_of(request.dtype)) {
-    RONDO_TRY(usable());
-    if (!plainly_right(request)) RONDO_TRY(check(request, world(), rank()));
-    OperationRef rest;
-    const Short way = in_a_group() ? Short::no : fabric_->with_lease([&] { return one_shot_now(request, &rest); });
-    if (way == Short::done) return {};
-    if (way == Short::started) {
-      fabric_->wait(*rest.get(), -1);
-      return rest->status();
-    }
-  }
   auto operation = collective(request, Block::yes);
   return operation.ok() ? (*operation)->status() : operation.status();
 }
@@ -169,6 +107,7 @@ Status Communicator::prepare(Operation& operation, const Request& request) {
     operation.kind = OperationKind::one_shot;
     operation.turn = group_->cells->next_turn++;
     bind(request, world(), rank(), 1, binding);
+    remember_kind(request, operation.call);
     return {};
   }
   const Shape shape{.collective = request.collective,

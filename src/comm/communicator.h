@@ -63,9 +63,18 @@ class Communicator {
 
   // Starts the collective (checked); with Block::yes it has ended when this returns.
   Result<OperationRef> collective(const Request& request, Block block);
-  // The blocking form: as collective() with Block::yes, and the status with which it has ended. A small allreduce on
-  // shared memory takes the short way: no Operation, no allocation, one lock.
+  // The blocking form: the status with which it has ended.
   Status run(const Request& request);
+  // The short way of a blocking allreduce: small, on shared memory, of a kind that has been called before, so that
+  // neither Operation nor allocation is needed. False: not one of these, nothing has happened; true: it has ended, and
+  // `*status`, which was ok, says how.
+  struct AllreduceArgs {
+    const void* in;
+    void* out;
+    size_t count;
+    int dtype, op;  // as the caller gave them, perhaps no DType and no RedOp
+  };
+  bool repeat_allreduce(const AllreduceArgs& args, Status* status);
   // Point-to-point. peer nullopt: any (receives only).
   struct Transfer {
     OperationKind kind = OperationKind::send;
@@ -94,10 +103,25 @@ class Communicator {
   static Result<std::unique_ptr<Communicator>> over(std::shared_ptr<Fabric> fabric, uint32_t id,
                                                     std::vector<Rank> ranks, CommunicatorSettings settings);
   Status usable() const;
-  bool in_a_group() const;
+  bool in_a_group() const { return groups_open_.load(std::memory_order_relaxed) != 0 && this_thread_in_a_group(); }
+  bool this_thread_in_a_group() const;
   void gather_facts();
-  enum class Short : uint8_t { no, done, started };
-  Short one_shot_now(const Request& request, OperationRef* unfinished);
+  // short_way.cpp
+  struct OneShotKind {
+    size_t count = SIZE_MAX;
+    int dtype = 0, op = 0;
+    uint32_t bytes = 0;
+    uint32_t divisor = 0;
+    Call call;
+    CallBoard::PackedCall packed{};
+    uint64_t digest = 0;
+    kernels::ReduceFn reduce = nullptr;
+  };
+  static constexpr size_t kKinds = 16;
+  static size_t kind_index(size_t count, int dtype, int op);
+  void remember_kind(const Request& request, const Call& call);
+  bool repeat_with_lease(const AllreduceArgs& args, OperationRef* rest);
+  OperationRef start_rest(const AllreduceArgs& args, const OneShotKind& kind, const BoardEntry& entry, uint64_t turn);
   BoardEntry record(const Call& call);
   Status prepare(Operation& operation, const Request& request);
 
@@ -114,6 +138,7 @@ class Communicator {
     uint32_t hash = 0;
   };
   Remembered choices_[kCollectiveCount];  // the latest of each collective
+  OneShotKind kinds_[kKinds];             // small allreduces that have been called before
 
   struct Deferred {
     uint32_t depth = 0;

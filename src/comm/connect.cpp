@@ -153,7 +153,6 @@ Status Fabric::connect() {
   const Deadline deadline = Deadline::after_ms(options_.config.milliseconds(Key::join_timeout_ms));
   identity_ = {.rank = launch.rank, .world = launch.world, .keyed = launch.keyed, .key = launch.key};
   device_ = std::make_unique<HostDevice>(kernels::best());
-  plain_device_ = std::make_unique<HostDevice>(kernels::reference());
   links_.resize(world());
   departed_at_.assign(world(), 0);
   host_of_.resize(world());

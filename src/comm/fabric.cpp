@@ -54,8 +54,6 @@ Status Fabric::open_descriptors() {
   return {};
 }
 
-bool Fabric::forked() const { return fork_mark_ != nullptr && *static_cast<volatile char*>(fork_mark_) == 0; }
-
 Fabric::~Fabric() {
   if (forked()) {
     // The thread and the peers belong to the parent: leave everything as it is.
@@ -145,7 +143,7 @@ Status Fabric::share_memory(Group& group, std::unique_ptr<SharedArea> cells_area
         if (!moment) moment = Deadline::after_ms(kCauseWaitMs);
         if (moment->passed()) return link;
       }
-      hand_over();
+      lease_.hand_over();
     }
     return {};
   };

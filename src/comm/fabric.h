@@ -1,7 +1,7 @@
 // The Fabric: what one rondo_init owns and all its communicators share. Transports and their links, the control plane,
 // the executor, the progress lease, the progress thread.
 //
-// The progress lease is a mutex: whoever holds it drives transports, executor and groups. A caller that waits takes it
+// The progress lease is a lock: whoever holds it drives transports, executor and groups. A caller that waits takes it
 // and polls; while it spins it hands the lease over when another thread asks. Nobody sleeps with the lease held.
 #pragma once
 
@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "comm/abort_text.h"
 #include "comm/launch.h"
+#include "comm/lease.h"
 #include "exec/executor.h"
 #include "transport/contract.h"
 #include "transport/control.h"
@@ -50,7 +51,8 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   const Config& config() const { return options_.config; }
   const Logger& log() const { return options_.log; }
   bool same_host(Rank other) const { return host_of_[other] == host_of_[identity_.rank]; }
-  bool forked() const;  // this process is a fork of the one that made the fabric
+  // Whether this process is a fork of the one that made the fabric.
+  bool forked() const { return fork_mark_ != nullptr && *static_cast<const volatile char*>(fork_mark_) == 0; }
 
   // A group over these ranks of the fabric; the caller's own rank is among them. Every member calls it with the same
   // id. Lease not held.
@@ -79,16 +81,9 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
     settle(operation, block);
     return {};
   }
-  // The short way of a small allreduce, with the lease held. await_cells: for the length of a spin, whether every
-  // member has published `turn` under the same fingerprint; their payloads are then in the group's sources.
+  // With the lease held, for the length of a spin: whether every other member has published `turn` under the same
+  // fingerprint; their payloads are then in the group's sources.
   bool await_cells(Group& group, uint64_t turn, uint64_t fingerprint);
-  struct CellReduction {
-    DType dtype;
-    RedOp op;
-    size_t count;
-    void* output;
-  };
-  void reduce_cells(Group& group, const CellReduction& reduction);
   // Until the operation ends or the time is over (negative: no limit of its own).
   void wait(Operation& operation, int64_t timeout_ns);
   // Drives progress once.
@@ -107,16 +102,10 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   explicit Fabric(FabricOptions options) : options_(std::move(options)) {}
 
   struct LeaseHold {
-    explicit LeaseHold(Fabric& fabric) : fabric(fabric) { fabric.take_lease(); }
+    explicit LeaseHold(Fabric& fabric) : fabric(fabric) { fabric.lease_.lock(); }
     ~LeaseHold() { fabric.lease_.unlock(); }
     Fabric& fabric;
   };
-  void take_lease() {
-    if (lease_.try_lock()) return;
-    wanted_.fetch_add(1, std::memory_order_relaxed);
-    lease_.lock();
-    wanted_.fetch_sub(1, std::memory_order_relaxed);
-  }
 
   // connect.cpp
   Status connect();
@@ -141,7 +130,6 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   void drive_or_pass(Operation& operation, uint32_t turn);
   bool spin(Operation& operation);
   bool yield(Operation& operation);
-  void hand_over();
   bool arm();
   void disarm();
   bool sleep_step(const Operation& operation, int64_t until_ns);
@@ -169,7 +157,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   Identity identity_;
   std::vector<uint32_t> host_of_;  // by rank: equal numbers share a host
   std::vector<pid_t> pid_of_;
-  std::unique_ptr<HostDevice> device_, plain_device_;
+  std::unique_ptr<HostDevice> device_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<Member> links_;  // by rank
   std::unique_ptr<ControlPlane> control_;
@@ -186,8 +174,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   std::map<void*, PrivateMemory> private_memory_;  // of alloc() where nothing is shared
   void* fork_mark_ = nullptr;                      // a page that a fork wipes
 
-  std::mutex lease_;
-  std::atomic<uint32_t> wanted_{0};  // threads that wait for the lease
+  Lease lease_;
   uint32_t spins_ = 0, yields_ = 0;
   uint64_t ended_seen_ = 0;
 

@@ -48,49 +48,6 @@ void Fabric::drain(const UniqueFd& bell) {
   [[maybe_unused]] const ssize_t got = read(bell.get(), &rings, sizeof rings);
 }
 
-// Lets another thread have the lease for a moment.
-void Fabric::hand_over() {
-  lease_.unlock();
-  sched_yield();
-  lease_.lock();
-}
-
-// Spins, then yields: where ranks outnumber processors a yield lets the awaited rank run, and nothing else need be
-// looked at for the few turns that a small allreduce takes.
-bool Fabric::await_cells(Group& group, uint64_t turn, uint64_t fingerprint) {
-  OneShotCells& shared = *group.cells;
-  uint32_t tries = 0;
-  for (Rank member = 0; member < group.world(); ++member) {
-    while (!shared.cells.arrived(member, turn)) {
-      if (++tries > spins_ + yields_ || wanted_.load(std::memory_order_relaxed) != 0) return false;
-      if (tries <= spins_) {
-        pause_cpu();
-      } else {
-        sched_yield();
-      }
-    }
-    const Cells::Seen seen = shared.cells.ready(member, turn);
-    if (seen.fingerprint != fingerprint) return false;  // the operation that takes over looks at the boards
-    shared.sources[member] = seen.payload;
-  }
-  return true;
-}
-
-void Fabric::reduce_cells(Group& group, const CellReduction& reduction) {
-  // For a few elements the plain loops are quicker than setting up vectors, and give the same bits.
-  constexpr size_t kPlainBytes = 32;
-  const bool plain = reduction.count * size_of(reduction.dtype) <= kPlainBytes;
-  (plain ? *plain_device_ : *device_)
-      .reduce(reduction.dtype, reduction.op,
-              {.sources = group.cells->sources.data(),
-               .source_count = group.world(),
-               .dst = reduction.output,
-               .dst2 = nullptr,
-               .count = reduction.count,
-               .divisor = reduction.op == RedOp::avg ? group.world() : 0},
-              0);
-}
-
 // Drives the one operation; everything else now and then, or every time when something else is under way.
 void Fabric::drive_or_pass(Operation& operation, uint32_t turn) {
   if (turn % 8 == 7 || executor_->running() > 1) {
@@ -105,7 +62,7 @@ bool Fabric::spin(Operation& operation) {
     drive_or_pass(operation, i);
     if (operation.ended()) return true;
     pause_cpu();
-    if (wanted_.load(std::memory_order_relaxed) != 0) hand_over();
+    if (lease_.wanted()) lease_.hand_over();
   }
   return operation.ended();
 }
@@ -116,7 +73,7 @@ bool Fabric::yield(Operation& operation) {
     drive_or_pass(operation, i);
     if (operation.ended()) return true;
     if (i % 32 == 31) control_pass();
-    if (wanted_.load(std::memory_order_relaxed) != 0) hand_over();
+    if (lease_.wanted()) lease_.hand_over();
   }
   return operation.ended();
 }
@@ -198,7 +155,8 @@ void Fabric::disarm() {
 bool Fabric::sleep_step(const Operation& operation, int64_t until_ns) {
   if (pass()) return true;
   sleepers_.fetch_add(1, std::memory_order_seq_cst);  // pairs with the load in notify_ended()
-  bool woken = !arm() || operation.ended();
+  // After arm(): what stands in shared areas rings only for who was armed before.
+  bool woken = !arm() || pass() || operation.ended();
   if (!woken) {
     const int64_t left_ms =
         until_ns == INT64_MAX ? kLookEveryMs : std::max<int64_t>((until_ns - now_ns()) / kMs, 0) + 1;
@@ -214,7 +172,7 @@ bool Fabric::sleep_step(const Operation& operation, int64_t until_ns) {
       std::unique_lock<std::mutex> lock(condition_mutex_);
       woken = condition_.wait_for(lock, std::chrono::milliseconds(timeout)) == std::cv_status::no_timeout;
     }
-    take_lease();
+    lease_.lock();
   }
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
   disarm();
@@ -237,7 +195,7 @@ void Fabric::run_thread() {
       watch(now_ns());
       moved = pass();
       pending = executor_->running() > 0;
-      if (!moved && pending) moved = !arm();
+      if (!moved && pending) moved = !arm() || pass();
       // seq_cst: pairs with the load in settle(); a call that comes after this rings the bell.
       thread_asleep_.store(true, std::memory_order_seq_cst);
       lease_.unlock();

@@ -20,17 +20,6 @@ CallBoard::CallBoard(uint32_t world, Rank rank, std::unique_ptr<SharedArea> area
   mine_ = area_ ? reinterpret_cast<Piece*>(area_->mine()) : private_piece_.get();
 }
 
-std::array<uint64_t, CallBoard::kWords> CallBoard::pack(const BoardEntry& entry) {
-  const Call& call = entry.call;
-  return {entry.seq,
-          entry.fingerprint,
-          static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.dtype) << 8 |
-              static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.vector_form) << 24,
-          static_cast<uint64_t>(call.root) | static_cast<uint64_t>(call.choice) << 32,
-          call.count,
-          0};
-}
-
 BoardEntry CallBoard::unpack(const std::array<uint64_t, kWords>& words) {
   BoardEntry entry;
   entry.seq = words[0];
@@ -46,23 +35,12 @@ BoardEntry CallBoard::unpack(const std::array<uint64_t, kWords>& words) {
   return entry;
 }
 
-void CallBoard::write(const BoardEntry& entry) {
-  Line& line = mine_->line[entry.seq % kKept];
-  const auto words = pack(entry);
-  // Pairs with the acquire loads in read(): a reader that sees any new word sees the cleared or the new front word.
-  line.word[0].store(0, std::memory_order_release);
-  for (uint32_t i = 1; i < kWords; ++i) line.word[i].store(words[i], std::memory_order_release);
-  line.word[7].store(entry.seq + 1, std::memory_order_release);
-  line.word[0].store(entry.seq + 1, std::memory_order_release);
-  mine_->calls.store(entry.seq + 1, std::memory_order_release);  // pairs with calls_of()
-}
-
 std::optional<BoardEntry> CallBoard::read(const Line& line, uint64_t seq) {
   // Pairs with the release stores in write(): the back word is read first and the front word last, so that a rewrite in
   // between shows.
   const uint64_t back = line.word[7].load(std::memory_order_acquire);
-  std::array<uint64_t, kWords> words;
-  for (uint32_t i = kWords - 1; i > 0; --i) words[i] = line.word[i].load(std::memory_order_acquire);
+  std::array<uint64_t, kWords> words{};
+  for (uint32_t i = 4; i > 0; --i) words[i] = line.word[i].load(std::memory_order_acquire);
   const uint64_t front = line.word[0].load(std::memory_order_acquire);
   if (front != seq + 1 || back != seq + 1) return std::nullopt;
   words[0] = seq;
@@ -106,8 +84,8 @@ std::optional<CallBoard::Difference> CallBoard::difference(Rank member) const {
 }
 
 std::string CallBoard::encode(uint32_t comm, const BoardEntry& entry) {
-  auto words = pack(entry);
-  words[5] = comm;
+  const PackedCall call = pack(entry.call);
+  const std::array<uint64_t, kWords> words = {entry.seq, entry.fingerprint, call.kind, call.choice, call.count, comm};
   return std::string(reinterpret_cast<const char*>(words.data()), sizeof words);
 }
 

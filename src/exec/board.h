@@ -35,7 +35,30 @@ class CallBoard {
 
   static size_t area_bytes() { return sizeof(Piece); }
 
-  void write(const BoardEntry& entry);
+  void write(const BoardEntry& entry) { write(entry.seq, entry.fingerprint, pack(entry.call)); }
+  // A call as it stands on the board. Made once where the same call comes again and again: reading a Call that has just
+  // been put together waits until its narrow stores have left the processor, and so for all stores before them.
+  struct PackedCall {
+    uint64_t kind, choice, count;
+  };
+  static PackedCall pack(const Call& call) {
+    return {static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.dtype) << 8 |
+                static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.vector_form) << 24,
+            static_cast<uint64_t>(call.root) | static_cast<uint64_t>(call.choice) << 32, call.count};
+  }
+  void write(uint64_t seq, uint64_t fingerprint, const PackedCall& call) {
+    Line& line = mine_->line[seq % kKept];
+    // Release, all: pair with the acquire loads in read(): a reader that sees any new word sees the cleared or the new
+    // front word.
+    line.word[0].store(0, std::memory_order_release);
+    line.word[1].store(fingerprint, std::memory_order_release);
+    line.word[2].store(call.kind, std::memory_order_release);
+    line.word[3].store(call.choice, std::memory_order_release);
+    line.word[4].store(call.count, std::memory_order_release);
+    line.word[7].store(seq + 1, std::memory_order_release);
+    line.word[0].store(seq + 1, std::memory_order_release);
+    mine_->calls.store(seq + 1, std::memory_order_release);  // pairs with calls_of()
+  }
   // What this rank called; nullopt when it is too old or not called yet.
   std::optional<BoardEntry> own(uint64_t seq) const;
   // What `member` is known to have called at `seq`.
@@ -62,7 +85,7 @@ class CallBoard {
   static std::optional<std::pair<uint32_t, BoardEntry>> decode(std::string_view bytes);
 
  private:
-  static constexpr uint32_t kWords = 6;
+  static constexpr uint32_t kWords = 6;  // of a message: sequence number, fingerprint, packed call, communicator
   // An entry is words of 8 bytes: seq + 1 first (0 while it is being written), then the facts, then seq + 1 again.
   struct Line {
     std::atomic<uint64_t> word[8];
@@ -76,7 +99,6 @@ class CallBoard {
 
   const Piece* piece(Rank member) const;
   static std::optional<BoardEntry> read(const Line& line, uint64_t seq);
-  static std::array<uint64_t, kWords> pack(const BoardEntry& entry);
   static BoardEntry unpack(const std::array<uint64_t, kWords>& words);
 
   Rank rank_;

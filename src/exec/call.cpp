@@ -3,24 +3,12 @@
 #include <fmt/core.h>
 
 namespace rondo {
-namespace {
-
-// The finaliser of splitmix64: every input bit reaches every output bit.
-constexpr uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
-
-uint64_t chain(uint64_t before, const Call& call) {
+uint64_t digest(const Call& call) {
   const uint64_t facts = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.dtype) << 8 |
                          static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.vector_form) << 24 |
                          static_cast<uint64_t>(call.root) << 32;
   const uint64_t extent = call.count ^ (static_cast<uint64_t>(call.choice) << 32 | call.choice >> 8);
-  return mix(before + mix(facts * 0xd6e8feb86659fd93u ^ extent));
+  return mix(facts * 0xd6e8feb86659fd93u ^ extent);
 }
 
 std::string describe(const Call& call) {

@@ -22,9 +22,19 @@ struct Call {
   bool operator==(const Call&) const = default;
 };
 
+// The finaliser of splitmix64: every input bit reaches every output bit.
+constexpr uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// All facts of one call in a word.
+uint64_t digest(const Call& call);
 // The fingerprint of the call that follows calls with fingerprint `before`: a chain, so that an earlier difference
 // shows in every later call.
-uint64_t chain(uint64_t before, const Call& call);
+constexpr uint64_t chain(uint64_t before, uint64_t digest) { return mix(before + digest); }
 
 // "allreduce(count 1000, float32, sum)", "broadcast(count 8, int32, root 2)", "barrier()".
 std::string describe(const Call& call);

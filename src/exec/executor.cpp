@@ -145,6 +145,7 @@ bool Executor::drive_one_shot(Operation& operation) {
     if (shared.turns_complete + 1 != operation.turn) return false;
     shared.cells.publish(operation.turn, operation.fingerprint, binding.input.base, bytes);
     operation.published = true;
+    shared.area->wake();
   }
   for (; operation.seen < group.world(); ++operation.seen) {
     const Cells::Seen seen = shared.cells.ready(operation.seen, operation.turn);

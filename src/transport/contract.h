@@ -103,6 +103,10 @@ class SharedArea {
   virtual std::byte* mine() = 0;
   // The piece of member `index` (position in the list given), or null while that member has not made its piece yet.
   virtual const std::byte* of(uint32_t index) = 0;
+  // After a store to mine() that others may wait for: wakes the members that sleep, each at most once a sleep. A member
+  // that has slept since before the store, or looks at the area after its arm(), misses nothing. While the transport
+  // lives.
+  virtual void wake() = 0;
 };
 
 struct Peer {
@@ -132,7 +136,8 @@ class Transport {
   virtual bool progress(std::vector<Completion>& completions) = 0;
   // A descriptor that is readable when there may be something to progress, once arm() has returned true; -1: none, poll.
   virtual int wait_fd() const = 0;
-  // Before sleeping. False: there is more to progress. True: from now on an arrival makes wait_fd() readable.
+  // Before sleeping. False: there is more to progress. True: from now on an arrival, or a wake() of a shared area, makes
+  // wait_fd() readable; what stands in shared areas is the caller's to look at once more before it sleeps.
   virtual bool arm() = 0;
   // After waking.
   virtual void disarm() = 0;

@@ -81,7 +81,7 @@ class Job {
     operation->group = groups_[rank].get();
     operation->call = call_of(request, world_);
     operation->seq = groups_[rank]->next_seq++;
-    operation->fingerprint = groups_[rank]->chain = chain(groups_[rank]->chain, operation->call);
+    operation->fingerprint = groups_[rank]->chain = chain(groups_[rank]->chain, digest(operation->call));
     operation->schedule = schedules_.back().get();
     operation->binding.piece = plan.piece;
     operation->binding.window = plan.window;

@@ -135,6 +135,32 @@ inline void areas_are_shared_by_their_members(const Factory& factory) {
   }
 }
 
+inline void a_store_to_an_area_wakes_who_is_armed(const Factory& factory) {
+  Rig rig(factory, 3);
+  const std::vector<Rank> members = {0, 1, 2};
+  std::vector<std::unique_ptr<SharedArea>> areas;
+  for (const Rank rank : members) {
+    auto area = rig.at(rank).share(9, members, 128);
+    REQUIRE(area.ok());
+    if (*area == nullptr || rig.at(rank).wait_fd() < 0) return;
+    areas.push_back(std::move(*area));
+  }
+  for (int i = 0; i < 20; ++i) {
+    rig.settle();
+    areas[0]->wake();  // nobody sleeps: nothing happens
+    REQUIRE(fall_asleep(rig, 1));
+    REQUIRE(fall_asleep(rig, 2));
+    *areas[0]->mine() = static_cast<std::byte>(i);
+    areas[0]->wake();
+    areas[0]->wake();
+    REQUIRE(wakes(rig, 1, {0}));
+    REQUIRE(wakes(rig, 2, {0}));
+    CHECK(*areas[1]->of(0) == static_cast<std::byte>(i));
+    rig.at(1).disarm();
+    rig.at(2).disarm();
+  }
+}
+
 inline void allocated_memory_is_aligned_zeroed_and_given_back(const Factory& factory) {
   Rig rig(factory, 2);
   for (const size_t bytes : {size_t{1}, size_t{4096}, size_t{1} << 20}) {
@@ -372,6 +398,7 @@ inline constexpr Case kCases[] = {
     {"a lost peer completes what was pending", a_lost_peer_completes_what_was_pending},
     {"an orderly end loses nothing", an_orderly_end_loses_nothing},
     {"areas are shared by their members", areas_are_shared_by_their_members},
+    {"a store to an area wakes who is armed", a_store_to_an_area_wakes_who_is_armed},
     {"allocated memory is aligned, zeroed and given back", allocated_memory_is_aligned_zeroed_and_given_back},
     {"ranks that sleep miss no wake-up", ranks_that_sleep_miss_no_wake_up},
     {"random traffic arrives unchanged", random_traffic_arrives_unchanged},

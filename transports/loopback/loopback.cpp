@@ -245,6 +245,11 @@ class LoopbackArea final : public SharedArea {
     }
     return pieces_[index].get();
   }
+  void wake() override {
+    const std::lock_guard lock(state_->mutex);
+    for (const Rank member : name_.second)
+      if (member != rank_) state_->wake(member);
+  }
 
  private:
   const std::shared_ptr<State> state_;

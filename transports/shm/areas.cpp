@@ -14,9 +14,12 @@ constexpr AreaState state_of(uint64_t word) { return static_cast<AreaState>(word
 class ShmArea final : public SharedArea {
  public:
   ShmArea(std::shared_ptr<AreaAllocator> allocator, const AreaAllocator::Piece& piece,
-          std::vector<std::shared_ptr<Segment>> segments)
-      : allocator_(std::move(allocator)), piece_(piece), members_(segments.size()) {
-    for (size_t i = 0; i < segments.size(); ++i) members_[i].segment = std::move(segments[i]);
+          const std::vector<AreaMember>& members)
+      : allocator_(std::move(allocator)), piece_(piece) {
+    for (const AreaMember& member : members) {
+      members_.push_back({.segment = member.segment});
+      if (member.bell != nullptr) bells_.push_back(member.bell);
+    }
   }
   ~ShmArea() override { allocator_->close(piece_); }
 
@@ -26,6 +29,10 @@ class ShmArea final : public SharedArea {
     if (member.segment == nullptr) return mine();
     if (member.piece == nullptr) look_up(member);
     return member.piece;
+  }
+  void wake() override {
+    allocator_->mark_wake();
+    for (Bell* bell : bells_) bell->ring_if_asleep();
   }
 
  private:
@@ -70,6 +77,7 @@ class ShmArea final : public SharedArea {
   std::shared_ptr<AreaAllocator> allocator_;
   AreaAllocator::Piece piece_;
   std::vector<Member> members_;
+  std::vector<Bell*> bells_;
 };
 
 }  // namespace
@@ -167,8 +175,8 @@ void AreaAllocator::close(const Piece& piece) {
 }
 
 std::unique_ptr<SharedArea> make_area(std::shared_ptr<AreaAllocator> allocator, const AreaAllocator::Piece& piece,
-                                      std::vector<std::shared_ptr<Segment>> segments) {
-  return std::make_unique<ShmArea>(std::move(allocator), piece, std::move(segments));
+                                      const std::vector<AreaMember>& members) {
+  return std::make_unique<ShmArea>(std::move(allocator), piece, members);
 }
 
 }  // namespace rondo::shm

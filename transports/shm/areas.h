@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transport/contract.h"
+#include "transports/shm/bell.h"
 #include "transports/shm/segment.h"
 
 namespace rondo::shm {
@@ -29,6 +30,12 @@ class AreaAllocator {
   Result<Piece> open(uint64_t id, size_t bytes);
   void close(const Piece& piece);
   const std::shared_ptr<Segment>& segment() const { return own_; }
+  // To be called between a store to an area and the looks at the peers' `sleeping` words.
+  void mark_wake() {
+    // seq_cst: pairs with the load in ShmEndpoint::look_before_sleep(). Either that load sees this store, and with it
+    // what was written before, or the looks that follow see the sleeper.
+    own_->header().wakes.value.store(++wakes_, std::memory_order_seq_cst);
+  }
 
  private:
   struct Hole {
@@ -45,10 +52,16 @@ class AreaAllocator {
   uint32_t fresh_entry_ = 0;
   std::deque<Piece> closed_;  // their entries can still be found; oldest first
   std::map<uint64_t, uint64_t> instances_;
+  uint32_t wakes_ = 0;
 };
 
-// One area: the own piece and the peers'. `segments[i]` is member i's segment, null for this rank itself.
+struct AreaMember {
+  std::shared_ptr<Segment> segment;  // null for this rank itself
+  Bell* bell = nullptr;              // of the endpoint to the member; used by wake() alone
+};
+
+// One area: the own piece and the peers', in the order of the members.
 std::unique_ptr<SharedArea> make_area(std::shared_ptr<AreaAllocator> allocator, const AreaAllocator::Piece& piece,
-                                      std::vector<std::shared_ptr<Segment>> segments);
+                                      const std::vector<AreaMember>& members);
 
 }  // namespace rondo::shm

@@ -14,7 +14,7 @@ class Bell {
  public:
   Bell(int socket, const std::atomic<uint32_t>& sleeping) : socket_(socket), sleeping_(sleeping) {}
 
-  // To be called after the seq_cst store that the peer should see.
+  // To be called after the seq_cst store that the peer should see, or after the one in ShmArea::wake().
   void ring_if_asleep() {
     // seq_cst: pairs with the seq_cst store of `sleeping` in ShmTransport::arm(). Either this load sees the sleeper, or
     // the sleeper's look around after that store sees what the caller stored.

@@ -358,8 +358,10 @@ bool ShmEndpoint::look_for_trouble() {
 
 bool ShmEndpoint::look_before_sleep() {
   bool any = false;
-  // seq_cst, all four: they follow the store of `sleeping` in ShmTransport::arm(); each pairs with the peer's seq_cst
-  // store of the same word, which the peer follows with a load of `sleeping`.
+  // seq_cst, all five: they follow the store of `sleeping` in ShmTransport::arm(); each pairs with the peer's seq_cst
+  // store of the same word, which the peer follows with a load of `sleeping`. The first is for the caller, who looks at
+  // the shared areas next.
+  (void)link_.segment->header().wakes.value.load(std::memory_order_seq_cst);
   if (number_of(theirs_.ring[head_ & kMask].mark.load(std::memory_order_seq_cst)) == head_ + 1) any |= drain();
   if (peer_starving_.load(std::memory_order_seq_cst) != 0) any |= evacuate();
   if (blocked_) any |= see_consumed(theirs_.consumed.value.load(std::memory_order_seq_cst));

@@ -49,6 +49,7 @@ class ShmEndpoint final : public Endpoint {
   int socket() const { return link_.socket.get(); }
   const std::shared_ptr<Segment>& segment() const { return link_.segment; }
   bool gone() const { return eof_; }
+  Bell& bell() { return bell_; }
 
   bool progress(std::vector<Completion>& completions);
   // Whether the peer still reads memory of pending sends.

@@ -104,6 +104,7 @@ struct Header {
   Word sleeping;   // odd: the owner sleeps or is about to; every sleep has a new number
   Word starving;   // nonzero: the owner's slots are all out
   Word directory;  // rises with every change of the area directory
+  Word wakes;      // stored before the owner looks who sleeps while it waits for a change of an area
 };
 
 // The layout of a segment for so many peers. invalid: the budget is too small, and what would be enough.

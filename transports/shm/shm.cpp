@@ -188,19 +188,19 @@ Slot ShmTransport::reserve(size_t bytes, uint32_t readers) {
 
 Result<std::unique_ptr<SharedArea>> ShmTransport::share(uint64_t id, std::span<const Rank> members, size_t bytes) {
   if (areas_ == nullptr) return fail(Code::invalid, "shm: nothing is shared before connect");
-  std::vector<std::shared_ptr<Segment>> segments;
+  std::vector<AreaMember> sharing;
   for (const Rank rank : members) {
     if (rank == options_.identity.rank) {
-      segments.push_back(nullptr);
+      sharing.emplace_back();
     } else if (rank < endpoints_.size() && endpoints_[rank] != nullptr) {
-      segments.push_back(endpoints_[rank]->segment());
+      sharing.push_back({endpoints_[rank]->segment(), &endpoints_[rank]->bell()});
     } else {
       return fail(Code::unsupported, "shm: rank {} is not connected, so that no memory is shared with it", rank);
     }
   }
   auto piece = areas_->open(id, bytes);
   if (!piece.ok()) return piece.status();
-  return make_area(areas_, piece.value(), std::move(segments));
+  return make_area(areas_, piece.value(), sharing);
 }
 
 Status ShmTransport::make_heap() {
