@@ -333,10 +333,12 @@ bool LoopbackTransport::progress(std::vector<Completion>& completions) {
 
 bool LoopbackTransport::arm() {
   const std::lock_guard lock(state_->mutex);
-  if (!state_->members[rank_].completions.empty()) return false;
+  Member& member = state_->members[rank_];
+  // What woke this rank before it was armed may be what it is about to sleep for: room that it was refused.
+  if (std::exchange(member.woken, false) || !member.completions.empty()) return false;
   for (const auto& endpoint : endpoints_)
     if (endpoint && endpoint->has_work()) return false;
-  state_->members[rank_].armed = true;
+  member.armed = true;
   return true;
 }
 

@@ -29,6 +29,7 @@ State::State(uint32_t world, const LoopbackOptions& given) : options(given), mem
 
 void State::wake(Rank rank) {
   Member& member = members[rank];
+  member.woken = true;
   if (!member.armed || !member.event) return;
   const uint64_t one = 1;
   // Fails only when the counter is full, and then the descriptor is readable anyway.

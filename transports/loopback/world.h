@@ -52,6 +52,7 @@ struct Member {
   Life life = Life::alive;
   UniqueFd event;      // readable: wake up
   bool armed = false;  // its holder may be asleep
+  bool woken = false;  // since the latest arm()
   bool slot_refused = false;
   std::vector<SlotState> slots;
   std::vector<Completion> completions;
