@@ -20,6 +20,7 @@ Result<std::unique_ptr<Transport>> tcp(const TransportSettings& settings) {
   const PortRange ports = settings.config->ports(Key::port_range);
   options.port_first = ports.first;
   options.port_last = ports.last;
+  options.liveness_ms = settings.config->milliseconds(Key::liveness_ms);
   return make_tcp(options);
 }
 

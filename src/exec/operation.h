@@ -57,7 +57,9 @@ struct UserTransfer {
 // The messages that have arrived for the instance at the head of one (lane, slice).
 struct Gather {
   std::vector<Message> messages;  // by operand; frame.version 0: not arrived
+  std::vector<std::byte*> kept;   // by operand: staging memory with a copy of the message, which is released; or null
   uint32_t arrived = 0;
+  uint32_t blocked = 0;  // how often the instance could not go on
   bool asked = false;    // messages has been sized for this instance
   bool exposed = false;  // its destination is offered to the transport
   // The result's way, between the kernel and conclude().

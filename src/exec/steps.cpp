@@ -49,9 +49,13 @@ Outcome Executor::run(Operation& operation, const Instance& at, const Step& step
   if (step.verbs == 0) return Outcome::done;
   const Extent piece = extent(operation, step, at.slice);
   if (!piece.exists) return Outcome::done;
-  if (has(step, kRecv) && !gather(operation, at, step, piece)) return Outcome::blocked;
-  if (has(step, kSend) && !make_room(operation, at, step, piece, targets(operation, step, piece.bytes)))
+  const bool ready =
+      (!has(step, kRecv) || gather(operation, at, step, piece)) &&
+      (!has(step, kSend) || make_room(operation, at, step, piece, targets(operation, step, piece.bytes)));
+  if (!ready) {
+    if (has(step, kRecv)) keep_what_is_wanted_back(operation, at, step, piece);
     return Outcome::blocked;
+  }
   if (!compute(operation, at, step, piece)) return Outcome::pending;
   return conclude(operation, at, step, piece) ? Outcome::sending : Outcome::done;
 }
@@ -70,6 +74,8 @@ bool Executor::gather(Operation& operation, const Instance& at, const Step& step
   const auto from = operation.schedule->list(step.from);
   if (!waiting.asked) {
     waiting.messages.assign(from.size(), Message{.frame = {.version = 0}});
+    waiting.kept.assign(from.size(), nullptr);
+    waiting.blocked = 0;
     waiting.arrived = 0;
     waiting.asked = true;
   }
@@ -95,6 +101,40 @@ bool Executor::gather(Operation& operation, const Instance& at, const Step& step
   if (waiting.arrived == from.size()) return true;
   offer_destination(operation, at, step, piece);
   return false;
+}
+
+// The instance waits for more messages, or for a slot, and holds messages whose senders have run out of slots
+// themselves.
+void Executor::keep_what_is_wanted_back(Operation& operation, const Instance& at, const Step& step,
+                                        const Extent& piece) {
+  constexpr uint32_t kLookEvery = 16;
+  Gather& waiting = operation.gather(at);
+  if (!waiting.asked || ++waiting.blocked % kLookEvery != 0) return;
+  const auto from = operation.schedule->list(step.from);
+  for (size_t i = 0; i < from.size(); ++i) {
+    Message& message = waiting.messages[i];
+    if (from[i] == operation.schedule->rank || message.frame.version == 0 || waiting.kept[i] != nullptr) continue;
+    Endpoint& endpoint = *operation.group->members[from[i]].endpoint;
+    if (message.placed || piece.bytes == 0 || !endpoint.wanted_back()) continue;
+    waiting.kept[i] = take_staging(piece.bytes);
+    kernels::best().copy(waiting.kept[i], nullptr, message.data, piece.bytes);
+    endpoint.release(message);
+    message.data = waiting.kept[i];
+  }
+}
+
+// The messages of the instance have been used, or are not wanted any more.
+void Executor::let_go(Operation& operation, Gather& way, const Step& step) {
+  const auto from = operation.schedule->list(step.from);
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == operation.schedule->rank || way.messages[i].frame.version == 0) continue;
+    if (way.kept[i] != nullptr) {
+      return_staging(way.kept[i]);
+    } else {
+      operation.group->members[from[i]].endpoint->release(way.messages[i]);
+    }
+  }
+  way.asked = false;
 }
 
 void Executor::offer_destination(Operation& operation, const Instance& at, const Step& step, const Extent& piece) {
@@ -182,12 +222,7 @@ bool Executor::compute(Operation& operation, const Instance& at, const Step& ste
 // Releases what was lent and sends what was made. True when sends still read the step's chunk.
 bool Executor::conclude(Operation& operation, const Instance& at, const Step& step, const Extent& piece) {
   Gather& way = operation.gather(at);
-  if (has(step, kRecv)) {
-    const auto from = operation.schedule->list(step.from);
-    for (size_t i = 0; i < from.size(); ++i)
-      if (from[i] != operation.schedule->rank) operation.group->members[from[i]].endpoint->release(way.messages[i]);
-    way.asked = false;
-  }
+  if (has(step, kRecv)) let_go(operation, way, step);
   if (!has(step, kSend)) return false;
   const Frame frame = frame_of(operation, at, piece.bytes);
   std::byte* staging = std::exchange(way.staging, nullptr);
@@ -208,13 +243,7 @@ bool Executor::conclude(Operation& operation, const Instance& at, const Step& st
 // An operation ends before its time: what it has borrowed for the instance goes back.
 void Executor::give_back(Operation& operation, const Instance& at, const Step& step) {
   Gather& way = operation.gather(at);
-  if (way.asked) {
-    const auto from = operation.schedule->list(step.from);
-    for (size_t i = 0; i < from.size(); ++i)
-      if (from[i] != operation.schedule->rank && way.messages[i].frame.version != 0)
-        operation.group->members[from[i]].endpoint->release(way.messages[i]);
-    way.asked = false;
-  }
+  if (way.asked) let_go(operation, way, step);
   if (way.slot.data != nullptr) {
     targets(operation, step, way.slot.bytes).slotted->cancel(way.slot);
     way.slot = {};

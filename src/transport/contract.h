@@ -91,6 +91,9 @@ class Endpoint {
   // The next user-tag message that waits on `comm`, for receives from any tag or peer. False: none.
   virtual bool peek_user(uint32_t comm, Frame* frame) = 0;
 
+  // Whether the peer has run out of slots and waits for those that it has lent: who cannot use a message yet copies it
+  // and releases it, or both may wait for each other. What nobody has polled yet is the endpoint's own to clear.
+  virtual bool wanted_back() const { return false; }
   // Ok while the peer can be reached; then the first cause, for ever.
   virtual const Status& status() const = 0;
 };

@@ -84,6 +84,7 @@ class ChaosEndpoint final : public Endpoint {
   bool withdraw(const StreamKey& key) override;
   void detach(Token token) override;
   bool peek_user(uint32_t comm, Frame* frame) override;
+  bool wanted_back() const override { return inner_.wanted_back(); }
   const Status& status() const override { return lost_.ok() ? inner_.status() : lost_; }
 
   // Passes on what is due (everything, when `flush`), in random order between streams.

@@ -43,6 +43,7 @@ class ShmEndpoint final : public Endpoint {
   bool withdraw(const StreamKey&) override { return true; }
   void detach(Token token) override;
   bool peek_user(uint32_t comm, Frame* frame) override;
+  bool wanted_back() const override { return peer_starving_.load(std::memory_order_relaxed) != 0; }  // a hint
   const Status& status() const override { return status_; }
 
   Rank rank() const { return link_.rank; }
