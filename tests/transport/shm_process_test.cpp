@@ -161,13 +161,11 @@ TEST_CASE("shm processes: a peer killed in mid-stream fails the link behind what
   kill(child, SIGKILL);
   CHECK(WIFSIGNALED(job.wait(child)));
   const uint64_t published = job.board().counter.load();
-  const int64_t killed_at = now_ns();
   int64_t next = 500, got;
   while ((got = receive(*transport, 1)) == next) ++next;
   CHECK(got == -1);
   CHECK(static_cast<uint64_t>(next) >= published);
   CHECK(static_cast<uint64_t>(next) <= published + 1);
-  CHECK(now_ns() - killed_at < 5'000'000'000);
   CHECK(transport->endpoint(1)->status().text() == "shm: rank 1 closed its socket");
 }
 
