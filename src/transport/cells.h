@@ -1,5 +1,5 @@
-// Cells: the layout and the inline operations of the one-shot exchange, on top of SharedArea memory. Each member owns two
-// alternating cells; turn k is written to cell k mod 2, payload first, its flag word last. A payload of up to
+// Cells: the layout and the inline operations of the one-shot exchange, on top of SharedArea memory. Each member owns
+// two alternating cells; turn k is written to cell k mod 2, payload first, its flag word last. A payload of up to
 // kFlagLineBytes lies in the flag's own cache line, so that one line transfer delivers everything.
 //
 // Reuse rule: turns rise by one from 1 and are never reset, and turn k + 1 is published only after turn k has completed
@@ -22,7 +22,7 @@ namespace rondo {
 
 class Cells {
  public:
-  static constexpr size_t kPayloadBytes = 1024;
+  static constexpr size_t kPayloadBytes = 16384;
   static constexpr size_t kFlagLineBytes = 48;
   static constexpr uint32_t kNoCpu = 0xffff;
 
@@ -66,8 +66,8 @@ class Cells {
     cell.flag.store(flag_of(turn, bytes), std::memory_order_release);
   }
 
-  // Whether the member has published the turn. Looks at one line only: a look at the member's other cell, as ready() takes
-  // for the whereabouts, would make the member's next publication fetch that line back.
+  // Whether the member has published the turn. Looks at one line only: a look at the member's other cell, as ready()
+  // takes for the whereabouts, would make the member's next publication fetch that line back.
   bool arrived(uint32_t member, uint64_t turn) const {
     // Relaxed: a look; ready() synchronises.
     const uint64_t flag = pieces_[member][turn & 1].flag.load(std::memory_order_relaxed);

@@ -1,5 +1,6 @@
-// Copies of a few bytes by register moves, for payloads that travel inside a flag line or a descriptor. Never libc memcpy:
-// a call costs more than the move, and its string instructions crawl on lines that another core holds. Any thread.
+// Copies of a few bytes by register moves, for payloads that travel inside a flag line or a descriptor. Never libc
+// memcpy: a call costs more than the move, and its string instructions crawl on lines that another core holds. Any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ inline void move(std::byte* to, const std::byte* from) {
 
 }  // namespace moves
 
-// Copies exactly `bytes` bytes; nothing outside either range is touched. Meant for up to about one KiB.
+// Copies exactly `bytes` bytes; nothing outside either range is touched. Meant for up to a few KiB.
 inline void copy_moves(std::byte* to, const std::byte* from, size_t bytes) {
   size_t at = 0;
   for (; at + 16 <= bytes; at += 16) {

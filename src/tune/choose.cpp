@@ -69,7 +69,7 @@ std::string_view obstacle(const Algorithm& algorithm, size_t bytes, const CommFa
   if (facts.determinism >= 2 && algorithm.order == SumOrder::own) return "its summation order is not the canonical one";
   if (algorithm.generate != nullptr) return "";
   if (!facts.cells) return "needs memory that all ranks share";
-  if (bytes > kOneShotBytes) return "takes at most 1024 bytes";
+  if (bytes > kOneShotBytes) return "takes at most 16384 bytes";
   return "";
 }
 

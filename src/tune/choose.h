@@ -59,6 +59,6 @@ struct Choice {
 Result<Choice> choose(Collective collective, size_t bytes, const CommFacts& facts, const AlgorithmSpec& spec);
 
 // The payload that a one-shot cell takes.
-inline constexpr size_t kOneShotBytes = 1024;
+inline constexpr size_t kOneShotBytes = 16384;
 
 }  // namespace rondo

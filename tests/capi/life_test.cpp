@@ -300,10 +300,10 @@ TEST_CASE("wrong calls: each names the argument, its value and what was expected
 TEST_CASE("forced choices: what is impossible is unsupported, never ignored") {
   const std::string wrong =
       run_ranks({.world = 2, .algorithm = "allreduce:oneshot"}, [](rondo_comm* comm, int32_t, Notes& notes) {
-        std::vector<float> in(1000, 1.0f), out(1000);
+        std::vector<float> in(5000, 1.0f), out(5000);
         const rondo_status status =
-            rondo_allreduce(comm, in.data(), out.data(), 1000, RONDO_FLOAT32, RONDO_SUM, nullptr);
-        notes.expect(status == RONDO_ERR_UNSUPPORTED && error_text(comm).find("1024") != std::string::npos,
+            rondo_allreduce(comm, in.data(), out.data(), 5000, RONDO_FLOAT32, RONDO_SUM, nullptr);
+        notes.expect(status == RONDO_ERR_UNSUPPORTED && error_text(comm).find("16384") != std::string::npos,
                      said(comm, status));
         notes.expect(rondo_allreduce(comm, in.data(), out.data(), 10, RONDO_FLOAT32, RONDO_SUM, nullptr) == RONDO_OK,
                      error_text(comm));
