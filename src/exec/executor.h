@@ -81,7 +81,7 @@ class Executor {
   Targets targets(const Operation& operation, const Step& step, size_t bytes) const;
   void suspect(Operation& operation, Rank rank, Status evidence);
   bool behind(const Endpoint& endpoint) const;  // an earlier message to this peer waits for room
-  void keep_what_is_wanted_back(Operation& operation, const Instance& at, const Step& step, const Extent& extent);
+  void keep_what_is_wanted_back(Operation& operation, const Instance& at, const Step& step);
   void let_go(Operation& operation, Gather& way, const Step& step);
   bool make_room(Operation& operation, const Instance& at, const Step& step, const Extent& extent, const Targets& to);
   bool compute(Operation& operation, const Instance& at, const Step& step, const Extent& extent);

@@ -53,7 +53,7 @@ Outcome Executor::run(Operation& operation, const Instance& at, const Step& step
       (!has(step, kRecv) || gather(operation, at, step, piece)) &&
       (!has(step, kSend) || make_room(operation, at, step, piece, targets(operation, step, piece.bytes)));
   if (!ready) {
-    if (has(step, kRecv)) keep_what_is_wanted_back(operation, at, step, piece);
+    if (has(step, kRecv)) keep_what_is_wanted_back(operation, at, step);
     return Outcome::blocked;
   }
   if (!compute(operation, at, step, piece)) return Outcome::pending;
@@ -105,8 +105,7 @@ bool Executor::gather(Operation& operation, const Instance& at, const Step& step
 
 // The instance waits for more messages, or for a slot, and holds messages whose senders have run out of slots
 // themselves.
-void Executor::keep_what_is_wanted_back(Operation& operation, const Instance& at, const Step& step,
-                                        const Extent& piece) {
+void Executor::keep_what_is_wanted_back(Operation& operation, const Instance& at, const Step& step) {
   constexpr uint32_t kLookEvery = 16;
   Gather& waiting = operation.gather(at);
   if (!waiting.asked || ++waiting.blocked % kLookEvery != 0) return;
@@ -115,9 +114,11 @@ void Executor::keep_what_is_wanted_back(Operation& operation, const Instance& at
     Message& message = waiting.messages[i];
     if (from[i] == operation.schedule->rank || message.frame.version == 0 || waiting.kept[i] != nullptr) continue;
     Endpoint& endpoint = *operation.group->members[from[i]].endpoint;
-    if (message.placed || piece.bytes == 0 || !endpoint.wanted_back()) continue;
-    waiting.kept[i] = take_staging(piece.bytes);
-    kernels::best().copy(waiting.kept[i], nullptr, message.data, piece.bytes);
+    // Of the message's own size: one that does not fit the call has been taken too.
+    const size_t bytes = message.frame.bytes;
+    if (message.placed || bytes == 0 || !endpoint.wanted_back()) continue;
+    waiting.kept[i] = take_staging(bytes);
+    kernels::best().copy(waiting.kept[i], nullptr, message.data, bytes);
     endpoint.release(message);
     message.data = waiting.kept[i];
   }
