@@ -16,7 +16,6 @@ FUNCTION_LINES = 70
 ALLOWANCES = {
     ("print", "src/base/check.cpp"): "a failed check has no logger and ends the process",
     ("end the process", "src/base/check.cpp"): "a failed check is a defect of ours",
-    ("sleep", "src/comm/fabric.cpp"): "the farewell of a destroyed fabric, a millisecond at a time, at most a second",
 }
 
 FOLDERS = ("include", "src", "kernels", "transports", "tests", "bench", "tools")

@@ -1,5 +1,6 @@
 #include "comm/fabric.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -72,7 +73,9 @@ Fabric::~Fabric() {
     const Deadline deadline = Deadline::after_ms(1000);
     while (!control_->flushed() && !deadline.passed()) {
       messages_.clear();
-      if (!control_->progress(messages_)) usleep(1000);
+      if (control_->progress(messages_)) continue;
+      pollfd waiting{.fd = control_->wait_fd(), .events = POLLIN, .revents = 0};
+      ::poll(&waiting, 1, 1);  // what is unsent waits for room, which rings nobody: a look every millisecond
     }
   }
   executor_.reset();

@@ -6,6 +6,8 @@
 
 namespace rondo {
 
+static_assert(kOneShotBytes == Cells::kPayloadBytes);
+
 size_t Communicator::kind_index(size_t count, int dtype, int op) {
   return (count ^ static_cast<size_t>(dtype) << 1 ^ static_cast<size_t>(op) << 4) % kKinds;
 }

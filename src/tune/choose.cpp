@@ -64,12 +64,12 @@ std::vector<std::string_view> preferred(Collective collective, size_t bytes, con
 }
 
 // Why an algorithm cannot run the call, or "" when it can.
-std::string_view obstacle(const Algorithm& algorithm, size_t bytes, const CommFacts& facts, const AlgorithmSpec& spec) {
+std::string obstacle(const Algorithm& algorithm, size_t bytes, const CommFacts& facts, const AlgorithmSpec& spec) {
   if (!spec.allows(algorithm)) return "not allowed";
   if (facts.determinism >= 2 && algorithm.order == SumOrder::own) return "its summation order is not the canonical one";
   if (algorithm.generate != nullptr) return "";
   if (!facts.cells) return "needs memory that all ranks share";
-  if (bytes > kOneShotBytes) return "takes at most 16384 bytes";
+  if (bytes > kOneShotBytes) return fmt::format("takes at most {} bytes", kOneShotBytes);
   return "";
 }
 
@@ -160,7 +160,7 @@ Result<Choice> choose(Collective collective, size_t bytes, const CommFacts& fact
   std::string reasons;
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != collective) continue;
-    const std::string_view why_not = obstacle(algorithm, bytes, facts, spec);
+    const std::string why_not = obstacle(algorithm, bytes, facts, spec);
     if (why_not.empty()) return with_plan(algorithm, facts, "the only one that is allowed");
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", algorithm.name, why_not);
   }
