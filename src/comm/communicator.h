@@ -139,6 +139,7 @@ class Communicator {
   };
   Remembered choices_[kCollectiveCount];  // the latest of each collective
   OneShotKind kinds_[kKinds];             // small allreduces that have been called before
+  OperationRef spare_;                    // for one that takes longer than a spin
 
   struct Deferred {
     uint32_t depth = 0;

@@ -1,6 +1,6 @@
 // The progress lease: a lock that costs one locked instruction to take and a plain store to give back, since a small
-// allreduce takes it every time. Its holders never sleep with it, so that a thread that wants it spins, yields, and
-// then naps for a few microseconds at a time; nobody rings for it. Any thread.
+// allreduce takes it every time. Its holders never sleep with it, so that a thread that wants it yields for a while
+// before it sleeps. Any thread.
 #pragma once
 
 #include <sched.h>

@@ -69,6 +69,8 @@ bool Communicator::repeat_with_lease(const AllreduceArgs& args, OperationRef* re
     return false;  // seen for the first time, or for check() to judge
   OneShotCells& shared = *group_->cells;
   if (!group_->broken.ok() || shared.turns_complete + 1 != shared.next_turn) return false;
+  // Before anything is published: without memory for the slow case nothing has happened.
+  if (spare_.get() == nullptr) spare_ = OperationRef(new Operation);
   const uint64_t fingerprint = chain(group_->chain, kind.digest), turn = shared.next_turn++, seq = group_->next_seq++;
   group_->chain = fingerprint;
   shared.cells.publish(turn, fingerprint, args.in, kind.bytes);
@@ -93,7 +95,7 @@ bool Communicator::repeat_with_lease(const AllreduceArgs& args, OperationRef* re
 // The others take longer: the published call becomes an ordinary operation.
 OperationRef Communicator::start_rest(const AllreduceArgs& args, const OneShotKind& kind, const BoardEntry& entry,
                                       uint64_t turn) {
-  OperationRef operation(new Operation);
+  OperationRef operation(std::move(spare_));
   operation->kind = OperationKind::one_shot;
   operation->group = group_.get();
   operation->call = entry.call;
