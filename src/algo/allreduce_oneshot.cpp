@@ -11,7 +11,7 @@ extern constinit const Algorithm allreduce_oneshot = {
     .generate = nullptr,
     .chunks = one_chunk_a_lane,
     .order = SumOrder::canonical,
-    .cost = "1 hop, (p-1) n bytes read; shared memory, up to about a page",
+    .cost = "1 hop, (p-1) n bytes read; shared memory, up to 16 KiB",
 };
 
 }  // namespace rondo::algo
