@@ -126,7 +126,7 @@ class Side {
   }
   Times one_shot(size_t bytes) {
     const Rank members[] = {0, 1};
-    auto area = transport_->share(bytes, members, Cells::area_bytes(2));
+    auto area = transport_->share(bytes, members, Cells::area_bytes(2), Writers::owner);
     if (!area.ok()) die("share", area.status());
     const std::byte* pieces[2] = {};
     Patience patience;

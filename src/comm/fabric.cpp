@@ -107,11 +107,11 @@ Result<std::shared_ptr<Group>> Fabric::make_group(uint32_t id, std::vector<Rank>
   LeaseHold hold(*this);
   std::unique_ptr<SharedArea> board_area, cells_area;
   if (shared != nullptr) {
-    auto board = shared->share(uint64_t{id} << 8 | 1, near, CallBoard::area_bytes());
+    auto board = shared->share(uint64_t{id} << 8 | 1, near, CallBoard::area_bytes(), Writers::owner);
     if (!board.ok()) return board.status();
     board_area = std::move(board).value();
     if (near.size() == ranks.size()) {
-      auto cells = shared->share(uint64_t{id} << 8 | 2, near, Cells::area_bytes(group->world()));
+      auto cells = shared->share(uint64_t{id} << 8 | 2, near, Cells::area_bytes(group->world()), Writers::owner);
       if (!cells.ok()) return cells.status();
       cells_area = std::move(cells).value();
     }

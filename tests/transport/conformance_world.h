@@ -106,14 +106,14 @@ inline void areas_are_shared_by_their_members(const Factory& factory) {
   Rig rig(factory, 3);
   const std::vector<Rank> members = {2, 0, 1};
   for (int round = 0; round < 3; ++round) {
-    auto first = rig.at(0).share(7, members, 256);
+    auto first = rig.at(0).share(7, members, 256, Writers::owner);
     REQUIRE(first.ok());
     if (*first == nullptr) return;
     CHECK((*first)->of(0) == nullptr);
     std::vector<std::unique_ptr<SharedArea>> areas(3);
     areas[0] = std::move(*first);
     for (Rank rank = 1; rank < 3; ++rank) {
-      auto area = rig.at(rank).share(7, members, 256);
+      auto area = rig.at(rank).share(7, members, 256, Writers::owner);
       REQUIRE(area.ok());
       areas[rank] = std::move(*area);
     }
@@ -135,12 +135,44 @@ inline void areas_are_shared_by_their_members(const Factory& factory) {
   }
 }
 
+inline void areas_can_be_written_by_all_members(const Factory& factory) {
+  Rig rig(factory, 3);
+  const std::vector<Rank> members = {1, 2, 0};
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<SharedArea>> areas;
+    for (Rank rank = 0; rank < 3; ++rank) {
+      auto area = rig.at(rank).share(11, members, 3000, Writers::members);
+      REQUIRE(area.ok());
+      if (*area == nullptr) return;
+      CHECK(reinterpret_cast<uintptr_t>((*area)->mine()) % 128 == 0);
+      CHECK(std::all_of((*area)->mine(), (*area)->mine() + 3000, [](std::byte b) { return b == std::byte{0}; }));
+      areas.push_back(std::move(*area));
+    }
+    for (Rank writer = 0; writer < 3; ++writer) {
+      for (uint32_t i = 0; i < 3; ++i) {
+        std::byte* piece = nullptr;
+        rig.until("a piece", [&] { return (piece = areas[writer]->open(i)) != nullptr; });
+        CHECK(areas[writer]->of(i) == piece);
+        piece[writer] = static_cast<std::byte>(10 * round + i + 1);
+      }
+    }
+    for (uint32_t i = 0; i < 3; ++i)
+      for (Rank writer = 0; writer < 3; ++writer)
+        CHECK(areas[members[i]]->mine()[writer] == static_cast<std::byte>(10 * round + i + 1));
+    if (round > 0)
+      for (auto& area : areas) area->settled();
+  }
+  auto read_only = rig.at(0).share(12, members, 128, Writers::owner);
+  REQUIRE(read_only.ok());
+  CHECK((*read_only)->open(0) == nullptr);
+}
+
 inline void a_store_to_an_area_wakes_who_is_armed(const Factory& factory) {
   Rig rig(factory, 3);
   const std::vector<Rank> members = {0, 1, 2};
   std::vector<std::unique_ptr<SharedArea>> areas;
   for (const Rank rank : members) {
-    auto area = rig.at(rank).share(9, members, 128);
+    auto area = rig.at(rank).share(9, members, 128, Writers::owner);
     REQUIRE(area.ok());
     if (*area == nullptr || rig.at(rank).wait_fd() < 0) return;
     areas.push_back(std::move(*area));
@@ -398,6 +430,7 @@ inline constexpr Case kCases[] = {
     {"a lost peer completes what was pending", a_lost_peer_completes_what_was_pending},
     {"an orderly end loses nothing", an_orderly_end_loses_nothing},
     {"areas are shared by their members", areas_are_shared_by_their_members},
+    {"areas can be written by all members", areas_can_be_written_by_all_members},
     {"a store to an area wakes who is armed", a_store_to_an_area_wakes_who_is_armed},
     {"allocated memory is aligned, zeroed and given back", allocated_memory_is_aligned_zeroed_and_given_back},
     {"ranks that sleep miss no wake-up", ranks_that_sleep_miss_no_wake_up},

@@ -344,23 +344,23 @@ TEST_CASE("shm: a peer that never comes is named, by the deadline") {
   CHECK((*here)->endpoint(1) == nullptr);
   CHECK((*here)->reserve(100, 1).data == nullptr);
   const Rank self = 0;
-  CHECK_FALSE((*here)->share(1, {&self, 1}, 100).ok());
+  CHECK_FALSE((*here)->share(1, {&self, 1}, 100, Writers::owner).ok());
 }
 
 TEST_CASE("shm: an area that its owner has closed is still found by a late member") {
   Rig rig(small_world, 2);
   const Rank members[] = {0, 1};
-  auto early = rig.at(0).share(5, members, 300);
+  auto early = rig.at(0).share(5, members, 300, Writers::owner);
   REQUIRE(early.ok());
   (*early)->mine()[0] = std::byte{42};
   early->reset();
-  auto late = rig.at(1).share(5, members, 300);
+  auto late = rig.at(1).share(5, members, 300, Writers::owner);
   REQUIRE(late.ok());
   const std::byte* piece = (*late)->of(0);
   REQUIRE(piece != nullptr);
   CHECK(piece[0] == std::byte{42});
   // The next area of the same name is another one.
-  auto next = rig.at(1).share(5, members, 300);
+  auto next = rig.at(1).share(5, members, 300, Writers::owner);
   REQUIRE(next.ok());
   CHECK((*next)->of(0) == nullptr);
 }
@@ -369,11 +369,11 @@ TEST_CASE("shm: the room of closed areas is used again, zeroed and joined") {
   Rig rig(small_world, 2);
   const Rank members[] = {0, 1};
   const size_t room = kSmallSegment / 8;
-  CHECK(rig.at(0).share(1, members, room + 1).status().code() == Code::no_memory);
+  CHECK(rig.at(0).share(1, members, room + 1, Writers::owner).status().code() == Code::no_memory);
   for (int round = 0; round < 3; ++round) {
     std::vector<std::unique_ptr<SharedArea>> areas;
     for (uint64_t id = 0;; ++id) {
-      auto area = rig.at(0).share(100 + id, members, room / 8);
+      auto area = rig.at(0).share(100 + id, members, room / 8, Writers::owner);
       if (!area.ok()) {
         CHECK(area.status().code() == Code::no_memory);
         break;
@@ -385,7 +385,7 @@ TEST_CASE("shm: the room of closed areas is used again, zeroed and joined") {
     }
     CHECK(areas.size() == 8);
     areas.clear();
-    auto whole = rig.at(0).share(99, members, room);
+    auto whole = rig.at(0).share(99, members, room, Writers::owner);
     CHECK(whole.ok());
   }
 }
@@ -394,10 +394,10 @@ TEST_CASE("shm: a closed area whose room is in use again is not found any more")
   Rig rig(small_world, 2);
   const Rank members[] = {0, 1};
   const size_t room = kSmallSegment / 8;
-  rig.at(0).share(1, members, room)->reset();
-  auto late = rig.at(1).share(1, members, room);
+  rig.at(0).share(1, members, room, Writers::owner)->reset();
+  auto late = rig.at(1).share(1, members, room, Writers::owner);
   REQUIRE(late.ok());
-  auto other = rig.at(0).share(2, members, room);
+  auto other = rig.at(0).share(2, members, room, Writers::owner);
   REQUIRE(other.ok());
   CHECK((*late)->of(0) == nullptr);
 }
@@ -406,8 +406,8 @@ TEST_CASE("shm: thousands of areas come and go, and every one is found") {
   Rig rig(small_world, 2);
   const Rank members[] = {0, 1};
   for (uint64_t id = 0; id < 3000; ++id) {
-    auto here = rig.at(0).share(id, members, 700);
-    auto there = rig.at(1).share(id, members, 700);
+    auto here = rig.at(0).share(id, members, 700, Writers::owner);
+    auto there = rig.at(1).share(id, members, 700, Writers::owner);
     REQUIRE((here.ok() && there.ok()));
     (*here)->mine()[699] = static_cast<std::byte>(id);
     const std::byte* piece = (*there)->of(0);

@@ -178,6 +178,35 @@ TEST_CASE("shm references: what a lost sender had published can still be read") 
   rig.expect(0, 1, frame_of(kLarge), 12);
 }
 
+TEST_CASE("shm places: allocated memory is read and written by peers where it lies, until it is taken away") {
+  Rig rig(reference_world, 2);
+  std::byte* memory = allocate(rig, 0, 3 * kLarge);
+  std::byte private_memory[64];
+  uint64_t place = 0;
+  CHECK_FALSE(rig.at(0).locate(private_memory, 64, &place));
+  CHECK_FALSE(rig.at(0).locate(memory, size_t{1} << 40, &place));
+  REQUIRE(rig.at(0).locate(memory + 100, kLarge, &place));
+  std::byte* there = rig.at(1).view(0, place, kLarge);
+  REQUIRE(there != nullptr);
+  CHECK(rig.at(1).view(0, UINT64_MAX - 10, 100) == nullptr);
+  CHECK(rig.at(1).view(0, place, SIZE_MAX) == nullptr);
+  fill(memory + 100, 1, kLarge);
+  CHECK(first_wrong(there, 1, kLarge) == kLarge);
+  fill(there, 2, kLarge);
+  CHECK(first_wrong(memory + 100, 2, kLarge) == kLarge);
+
+  CHECK(rig.at(0).part(private_memory, 64).code() == Code::invalid);
+  REQUIRE(rig.at(0).part(memory + 100, kLarge).ok());
+  CHECK(first_wrong(memory + 100, 2, kLarge) == kLarge);
+  fill(there, 3, kLarge);
+  CHECK(first_wrong(memory + 100, 2, kLarge) == kLarge);
+  CHECK_FALSE(rig.at(0).locate(memory + 100, kLarge, &place));
+  // Another range of the same allocation, which shares a page with the first.
+  REQUIRE(rig.at(0).part(memory + 100 + kLarge, kLarge).ok());
+  CHECK(first_wrong(memory + 100, 2, kLarge) == kLarge);
+  CHECK(rig.at(0).free(memory).ok());
+}
+
 TEST_CASE("heap: memory is zeroed, given back, joined and used again") {
   UniqueFd fd;
   auto made = shm::Heap::create(&fd);

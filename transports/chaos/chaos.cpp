@@ -261,11 +261,17 @@ class ChaosTransport final : public Transport {
   void disarm() override { inner_.disarm(); }
   Slot reserve(size_t bytes, uint32_t readers) override;
   void cancel(const Slot& slot) override { inner_.cancel(slot); }
-  Result<std::unique_ptr<SharedArea>> share(uint64_t id, std::span<const Rank> members, size_t bytes) override {
-    return inner_.share(id, members, bytes);
+  Result<std::unique_ptr<SharedArea>> share(uint64_t id, std::span<const Rank> members, size_t bytes,
+                                            Writers writers) override {
+    return inner_.share(id, members, bytes, writers);
   }
   Result<void*> alloc(size_t bytes) override { return inner_.alloc(bytes); }
   Status free(void* memory) override { return inner_.free(memory); }
+  bool locate(const void* memory, size_t bytes, uint64_t* place) override {
+    return inner_.locate(memory, bytes, place);
+  }
+  std::byte* view(Rank rank, uint64_t place, size_t bytes) override { return inner_.view(rank, place, bytes); }
+  Status part(void* memory, size_t bytes) override { return inner_.part(memory, bytes); }
 
  private:
   bool pass_on(bool flush);

@@ -221,8 +221,9 @@ bool LoopbackEndpoint::peek_user(uint32_t comm, Frame* frame) {
 
 class LoopbackArea final : public SharedArea {
  public:
-  LoopbackArea(std::shared_ptr<State> state, AreaName name, Rank rank, std::shared_ptr<std::byte[]> mine)
-      : state_(std::move(state)), name_(std::move(name)), rank_(rank), pieces_(name_.second.size()) {
+  LoopbackArea(std::shared_ptr<State> state, AreaName name, Rank rank, Writers writers,
+               std::shared_ptr<std::byte[]> mine)
+      : state_(std::move(state)), name_(std::move(name)), rank_(rank), writers_(writers), pieces_(name_.second.size()) {
     for (size_t i = 0; i < pieces_.size(); ++i)
       if (name_.second[i] == rank_) pieces_[i] = mine;
     mine_ = std::move(mine);
@@ -236,7 +237,17 @@ class LoopbackArea final : public SharedArea {
   }
 
   std::byte* mine() override { return mine_.get(); }
-  const std::byte* of(uint32_t index) override {
+  const std::byte* of(uint32_t index) override { return piece(index); }
+  std::byte* open(uint32_t index) override { return writers_ == Writers::members ? piece(index) : nullptr; }
+  void settled() override {}
+  void wake() override {
+    const std::lock_guard lock(state_->mutex);
+    for (const Rank member : name_.second)
+      if (member != rank_) state_->wake(member);
+  }
+
+ private:
+  std::byte* piece(uint32_t index) {
     RONDO_CHECK(index < pieces_.size());
     if (pieces_[index] == nullptr) {
       const std::lock_guard lock(state_->mutex);
@@ -245,16 +256,11 @@ class LoopbackArea final : public SharedArea {
     }
     return pieces_[index].get();
   }
-  void wake() override {
-    const std::lock_guard lock(state_->mutex);
-    for (const Rank member : name_.second)
-      if (member != rank_) state_->wake(member);
-  }
 
- private:
   const std::shared_ptr<State> state_;
   const AreaName name_;
   const Rank rank_;
+  const Writers writers_;
   std::shared_ptr<std::byte[]> mine_;
   std::vector<std::shared_ptr<std::byte[]>> pieces_;  // by position in the members' list, as far as seen
 };
@@ -290,9 +296,14 @@ class LoopbackTransport final : public Transport {
   void disarm() override;
   Slot reserve(size_t bytes, uint32_t readers) override;
   void cancel(const Slot& slot) override;
-  Result<std::unique_ptr<SharedArea>> share(uint64_t id, std::span<const Rank> members, size_t bytes) override;
+  Result<std::unique_ptr<SharedArea>> share(uint64_t id, std::span<const Rank> members, size_t bytes,
+                                            Writers writers) override;
   Result<void*> alloc(size_t bytes) override;
   Status free(void* memory) override;
+  // Ordinary memory, which cannot be taken away from the other ranks again.
+  bool locate(const void*, size_t, uint64_t*) override { return false; }
+  std::byte* view(Rank, uint64_t, size_t) override { return nullptr; }
+  Status part(void*, size_t) override { return fail(Code::unsupported, "loopback: memory has no places"); }
 
  private:
   const std::shared_ptr<State> state_;
@@ -371,7 +382,8 @@ void LoopbackTransport::cancel(const Slot& slot) {
   state.readers = 0;
 }
 
-Result<std::unique_ptr<SharedArea>> LoopbackTransport::share(uint64_t id, std::span<const Rank> members, size_t bytes) {
+Result<std::unique_ptr<SharedArea>> LoopbackTransport::share(uint64_t id, std::span<const Rank> members, size_t bytes,
+                                                             Writers writers) {
   if (!state_->options.memory) return std::unique_ptr<SharedArea>();
   if (std::find(members.begin(), members.end(), rank_) == members.end())
     return fail(Code::invalid, "loopback: area {}: rank {} is not one of its {} members", id, rank_, members.size());
@@ -381,7 +393,8 @@ Result<std::unique_ptr<SharedArea>> LoopbackTransport::share(uint64_t id, std::s
   const std::lock_guard lock(state_->mutex);
   if (!state_->areas[name].pieces.emplace(rank_, piece).second)
     return fail(Code::invalid, "loopback: area {} already has a piece of rank {}", id, rank_);
-  return std::unique_ptr<SharedArea>(std::make_unique<LoopbackArea>(state_, std::move(name), rank_, std::move(piece)));
+  return std::unique_ptr<SharedArea>(
+      std::make_unique<LoopbackArea>(state_, std::move(name), rank_, writers, std::move(piece)));
 }
 
 Result<void*> LoopbackTransport::alloc(size_t bytes) {

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace rondo::shm {
 
 namespace {
 
 constexpr size_t kClosedKept = 256;
+constexpr uint64_t kInHeapBit = uint64_t{1} << 63;  // of an entry's offset
 
 constexpr uint64_t make_state(uint64_t number, AreaState state) { return number << 2 | static_cast<uint64_t>(state); }
 constexpr AreaState state_of(uint64_t word) { return static_cast<AreaState>(word & 3); }
@@ -17,19 +20,16 @@ class ShmArea final : public SharedArea {
           const std::vector<AreaMember>& members)
       : allocator_(std::move(allocator)), piece_(piece) {
     for (const AreaMember& member : members) {
-      members_.push_back({.segment = member.segment});
+      members_.push_back({.segment = member.segment, .heap = member.heap});
       if (member.bell != nullptr) bells_.push_back(member.bell);
     }
   }
-  ~ShmArea() override { allocator_->close(piece_); }
+  ~ShmArea() override { allocator_->close(piece_, settled_); }
 
-  std::byte* mine() override { return allocator_->segment()->at(piece_.offset); }
-  const std::byte* of(uint32_t index) override {
-    Member& member = members_[index];
-    if (member.segment == nullptr) return mine();
-    if (member.piece == nullptr) look_up(member);
-    return member.piece;
-  }
+  std::byte* mine() override { return allocator_->at(piece_); }
+  const std::byte* of(uint32_t index) override { return piece(index); }
+  std::byte* open(uint32_t index) override { return piece_.writers == Writers::members ? piece(index) : nullptr; }
+  void settled() override { settled_ = true; }
   void wake() override {
     allocator_->mark_wake();
     for (Bell* bell : bells_) bell->ring_if_asleep();
@@ -38,9 +38,17 @@ class ShmArea final : public SharedArea {
  private:
   struct Member {
     std::shared_ptr<Segment> segment;  // null: this rank
-    const std::byte* piece = nullptr;
-    uint32_t looked_at = 0;  // the directory's version at the last look in vain
+    std::shared_ptr<Mapping> heap;
+    std::byte* piece = nullptr;  // written only where it lies in the heap
+    uint32_t looked_at = 0;      // the directory's version at the last look in vain
   };
+
+  std::byte* piece(uint32_t index) {
+    Member& member = members_[index];
+    if (member.segment == nullptr) return mine();
+    if (member.piece == nullptr) look_up(member);
+    return member.piece;
+  }
 
   void look_up(Member& member) const {
     // Acquire: pairs with the release in AreaAllocator::write(); entries are at least as new as the version.
@@ -50,14 +58,14 @@ class ShmArea final : public SharedArea {
       const AreaEntry& entry = member.segment->directory()[i];
       // Relaxed: only whether the entry has ever been used; entries are taken into use from the front.
       if (entry.state.load(std::memory_order_relaxed) == 0) break;
-      member.piece = read(*member.segment, entry);
+      member.piece = read(member, entry);
     }
     member.looked_at = version;
   }
 
   // The peer's directory may change under the look, and may hold anything: an entry counts only when its state is the
   // same before and after, and what it names lies inside.
-  const std::byte* read(Segment& peer, const AreaEntry& entry) const {
+  std::byte* read(const Member& peer, const AreaEntry& entry) const {
     // Acquire, all: pair with the release stores in AreaAllocator::write(). Fields of a later state imply a later state
     // in the second look.
     const uint64_t before = entry.state.load(std::memory_order_acquire);
@@ -68,21 +76,28 @@ class ShmArea final : public SharedArea {
     const uint64_t bytes = entry.bytes.load(std::memory_order_acquire);
     if (entry.state.load(std::memory_order_acquire) != before) return nullptr;
     if (id != piece_.id || instance != piece_.instance || bytes != piece_.bytes) return nullptr;
-    const Geometry& g = peer.geometry();
-    if (offset % kLine != 0 || offset < g.areas_offset || offset - g.areas_offset > g.areas_bytes) return nullptr;
-    if (bytes > g.areas_bytes - (offset - g.areas_offset)) return nullptr;
-    return peer.at(offset);
+    const bool in_heap = piece_.writers == Writers::members;
+    if (((offset & kInHeapBit) != 0) != in_heap) return nullptr;
+    const uint64_t at = offset & ~kInHeapBit;
+    if (at % kLine != 0) return nullptr;
+    if (in_heap) return at > peer.heap->bytes() || bytes > peer.heap->bytes() - at ? nullptr : peer.heap->base() + at;
+    const Geometry& g = peer.segment->geometry();
+    if (at < g.areas_offset || at - g.areas_offset > g.areas_bytes) return nullptr;
+    if (bytes > g.areas_bytes - (at - g.areas_offset)) return nullptr;
+    return peer.segment->at(at);
   }
 
   std::shared_ptr<AreaAllocator> allocator_;
   AreaAllocator::Piece piece_;
   std::vector<Member> members_;
   std::vector<Bell*> bells_;
+  bool settled_ = false;
 };
 
 }  // namespace
 
-AreaAllocator::AreaAllocator(std::shared_ptr<Segment> own) : own_(std::move(own)) {}
+AreaAllocator::AreaAllocator(std::shared_ptr<Segment> own, std::shared_ptr<Heap> heap)
+    : own_(std::move(own)), heap_(std::move(heap)) {}
 
 bool AreaAllocator::place(uint64_t bytes, uint64_t* offset) {
   const Geometry& g = own_->geometry();
@@ -107,6 +122,7 @@ bool AreaAllocator::place(uint64_t bytes, uint64_t* offset) {
 // Closed pieces that lie in a range which is used again can no longer be found.
 void AreaAllocator::forget(uint64_t offset, uint64_t bytes) {
   for (Piece& piece : closed_) {
+    if (piece.writers == Writers::members) continue;
     if (piece.offset >= offset + bytes || offset >= piece.offset + piece.bytes) continue;
     piece.bytes = 0;
     write(piece, AreaState::none);
@@ -135,28 +151,40 @@ void AreaAllocator::write(const Piece& piece, AreaState state) {
   entry.state.store(make_state(number, AreaState::none), std::memory_order_release);
   entry.id.store(piece.id, std::memory_order_release);
   entry.instance.store(piece.instance, std::memory_order_release);
-  entry.offset.store(piece.offset, std::memory_order_release);
+  entry.offset.store(piece.writers == Writers::members ? piece.offset | kInHeapBit : piece.offset,
+                     std::memory_order_release);
   entry.bytes.store(piece.bytes, std::memory_order_release);
   entry.state.store(make_state(number + 1, state), std::memory_order_release);
   // Release: pairs with the acquire in ShmArea::look_up(), which then sees the entry.
   own_->header().directory.value.fetch_add(1, std::memory_order_release);
 }
 
-Result<AreaAllocator::Piece> AreaAllocator::open(uint64_t id, size_t bytes) {
+Status AreaAllocator::find_room(Piece& piece) {
+  if (piece.writers == Writers::members) {
+    if (heap_ == nullptr) return fail(Code::unsupported, "shm: no memory that all members can write");
+    auto memory = heap_->alloc(piece.bytes);
+    if (!memory.ok()) return memory.status();
+    piece.offset = static_cast<uint64_t>(static_cast<std::byte*>(*memory) - heap_->at(0));
+    return {};
+  }
   const Geometry& g = own_->geometry();
+  if (piece.bytes > g.areas_bytes)
+    return fail(Code::no_memory, "shm: an area of {} bytes, all areas have {} (RONDO_SHM_BYTES)", piece.bytes,
+                g.areas_bytes);
+  if (place(piece.bytes, &piece.offset)) return {};
+  merge_holes();
+  if (place(piece.bytes, &piece.offset)) return {};
+  return fail(Code::no_memory, "shm: no room for an area of {} bytes in {} bytes of areas (RONDO_SHM_BYTES)",
+              piece.bytes, g.areas_bytes);
+}
+
+Result<AreaAllocator::Piece> AreaAllocator::open(uint64_t id, size_t bytes, Writers writers) {
   // Counted first: a rank that has no room stays in step with the others.
-  Piece piece{.id = id, .instance = instances_[id]++};
-  if (bytes > g.areas_bytes)
-    return fail(Code::no_memory, "shm: an area of {} bytes, all areas have {} (RONDO_SHM_BYTES)", bytes, g.areas_bytes);
+  Piece piece{.id = id, .instance = instances_[id]++, .writers = writers};
   if (fresh_entry_ == kAreaEntries && closed_.empty())
     return fail(Code::no_memory, "shm: {} shared areas are open, the directory has no room for more", kAreaEntries);
   piece.bytes = std::max<uint64_t>((bytes + kLine - 1) / kLine * kLine, kLine);
-  if (!place(piece.bytes, &piece.offset)) {
-    merge_holes();
-    if (!place(piece.bytes, &piece.offset))
-      return fail(Code::no_memory, "shm: no room for an area of {} bytes in {} bytes of areas (RONDO_SHM_BYTES)", bytes,
-                  g.areas_bytes);
-  }
+  RONDO_TRY(find_room(piece));
   // A few hundred closed entries give a late member ample time to find them; beyond that the look-up would grow long.
   if (fresh_entry_ == kAreaEntries || closed_.size() >= kClosedKept) {
     piece.entry = closed_.front().entry;
@@ -168,10 +196,16 @@ Result<AreaAllocator::Piece> AreaAllocator::open(uint64_t id, size_t bytes) {
   return piece;
 }
 
-void AreaAllocator::close(const Piece& piece) {
-  write(piece, AreaState::closed);
+void AreaAllocator::close(const Piece& piece, bool settled) {
+  const bool in_heap = piece.writers == Writers::members;
+  write(piece, in_heap && settled ? AreaState::none : AreaState::closed);
   closed_.push_back(piece);
-  holes_.push_back({piece.offset, piece.bytes});
+  if (!in_heap) {
+    holes_.push_back({piece.offset, piece.bytes});
+  } else if (settled) {
+    const Status freed = heap_->free(heap_->at(piece.offset));
+    RONDO_CHECK(freed.ok());
+  }
 }
 
 std::unique_ptr<SharedArea> make_area(std::shared_ptr<AreaAllocator> allocator, const AreaAllocator::Piece& piece,

@@ -39,7 +39,7 @@ ShmEndpoint::ShmEndpoint(Link link, Segment& own, SlotPool& pool, Heap* heap)
       copy_(kernels::best().copy),
       bell_(link_.socket.get(), link_.segment->header().sleeping.value),
       reader_(pool.add_reader(link_.rank, theirs_.releases, bell_)),
-      heap_(link_.reads_heap ? heap : nullptr),
+      heap_(link_.maps_heap ? heap : nullptr),
       staging_(kInlineBytes, peer_slot_bytes_) {
   backlog_.reserve(kBacklogReserve);
   if (heap_ == nullptr) return;
@@ -230,8 +230,8 @@ bool ShmEndpoint::accept(const Descriptor& descriptor, uint64_t mark, Message* m
   if (sane && carrier_of(mark) == Carrier::reference && frame.bytes <= peer_slot_bytes_) {
     uint64_t offset = 0;
     std::memcpy(&offset, descriptor.payload, sizeof offset);
-    if (offset <= link_.heap.bytes() && frame.bytes <= link_.heap.bytes() - offset) {
-      message->data = link_.heap.base() + offset;
+    if (link_.heap != nullptr && offset <= link_.heap->bytes() && frame.bytes <= link_.heap->bytes() - offset) {
+      message->data = link_.heap->base() + offset;
       message->handle = make_handle(Holder::reference, index);
       return true;
     }

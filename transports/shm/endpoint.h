@@ -26,8 +26,8 @@ struct Link {
   std::shared_ptr<Segment> segment;  // the peer's
   uint32_t pair_here = 0;            // the peer's index in this rank's segment
   uint32_t pair_there = 0;           // this rank's index in the peer's
-  Mapping heap;                      // the peer's; without memory: it names none of it in messages
-  bool reads_heap = false;           // the peer has mapped this rank's heap
+  std::shared_ptr<Mapping> heap;     // the peer's, null: none is mapped here, and it names none of it in messages
+  bool maps_heap = false;            // the peer has mapped this rank's heap
 };
 
 class ShmEndpoint final : public Endpoint {
@@ -51,6 +51,9 @@ class ShmEndpoint final : public Endpoint {
   const std::shared_ptr<Segment>& segment() const { return link_.segment; }
   bool gone() const { return eof_; }
   Bell& bell() { return bell_; }
+  // The peer's heap, and whether it has mapped this rank's.
+  const std::shared_ptr<Mapping>& heap() const { return link_.heap; }
+  bool maps_heap() const { return link_.maps_heap; }
 
   bool progress(std::vector<Completion>& completions);
   // Whether the peer still reads memory of pending sends.

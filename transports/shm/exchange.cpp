@@ -129,12 +129,12 @@ Status answer(Meeting& meeting) {
     return fail(Code::peer, "shm: rank {} gave pair {} of {}", link.rank, offer.pair, link.segment->geometry().pairs);
   link.pair_there = offer.pair;
   if (offer.heap_bytes > 0 && meeting.passed.size() == 2) {
-    // Without it the peer copies: address space may be limited here.
-    auto heap = map_passed(meeting.passed[1].get(), offer.heap_bytes);
-    if (heap.ok()) link.heap = std::move(heap).value();
+    // Without it everything is copied: address space may be limited here.
+    auto heap = map_passed(meeting.passed[1].get(), offer.heap_bytes, Access::write);
+    if (heap.ok()) link.heap = std::make_shared<Mapping>(std::move(heap).value());
   }
   meeting.passed.clear();
-  Proof proof{.maps_heap = link.heap.base() != nullptr};
+  Proof proof{.maps_heap = link.heap != nullptr};
   std::memcpy(&proof.nonce, link.segment->pair(link.pair_there).nonce, sizeof proof.nonce);
   // A few bytes into a socket that holds nothing but the offer: always taken at once.
   if (::send(link.socket.get(), &proof, sizeof proof, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof proof)
@@ -160,7 +160,7 @@ Status advance(Meeting& meeting, const Offer& offer, const Passed& memory, bool*
   if (meeting.proof_got < sizeof(Proof)) return {};
   if (!(meeting.proof.nonce == meeting.nonce))
     return fail(Code::peer, "shm: rank {} could not read what this rank wrote into its memory", meeting.link.rank);
-  meeting.link.reads_heap = meeting.proof.maps_heap != 0 && memory.heap_fd >= 0;
+  meeting.link.maps_heap = meeting.proof.maps_heap != 0 && memory.heap_fd >= 0;
   return {};
 }
 

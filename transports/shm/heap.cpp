@@ -32,7 +32,7 @@ uint64_t memory_of_host() {
 
 }  // namespace
 
-Result<std::unique_ptr<Heap>> Heap::create(UniqueFd* fd) {
+Result<std::shared_ptr<Heap>> Heap::create(UniqueFd* fd) {
   rlimit limit;
   uint64_t bytes = std::clamp(up(memory_of_host()), kLeastBytes, kMostBytes);
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
@@ -43,7 +43,7 @@ Result<std::unique_ptr<Heap>> Heap::create(UniqueFd* fd) {
     if (!made.ok()) return made.status();
     void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, made->get(), 0);
     if (base == MAP_FAILED) continue;
-    auto heap = std::make_unique<Heap>(Mapping(static_cast<std::byte*>(base), bytes));
+    auto heap = std::make_shared<Heap>(Mapping(static_cast<std::byte*>(base), bytes));
     RONDO_TRY(seal_size(made->get()));
     *fd = std::move(made).value();
     return heap;
@@ -111,15 +111,26 @@ Heap::Blocks::iterator Heap::block_at(uint64_t offset) {
   return --block;
 }
 
-bool Heap::locate(const std::byte* data, size_t bytes, uint64_t* offset) {
+const std::pair<const uint64_t, Heap::Block>* Heap::block_of(const std::byte* data, size_t bytes,
+                                                             uint64_t* offset) const {
   const auto at = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(map_.base()));
-  if (at >= map_.bytes() || blocks_.empty()) return false;
+  if (at >= map_.bytes() || blocks_.empty()) return nullptr;
   const auto after = blocks_.upper_bound(at);
-  if (after == blocks_.begin()) return false;
+  if (after == blocks_.begin()) return nullptr;
   const auto block = std::prev(after);
-  if (block->second.parted || at + bytes > block->first + block->second.bytes) return false;
+  const uint64_t end = block->first + block->second.bytes;
+  if (at > end || bytes > end - at) return nullptr;
   *offset = at;
-  return true;
+  return &*block;
+}
+
+bool Heap::inside(const std::byte* data, size_t bytes, uint64_t* offset) const {
+  return block_of(data, bytes, offset) != nullptr;
+}
+
+bool Heap::locate(const std::byte* data, size_t bytes, uint64_t* offset) const {
+  const auto* block = block_of(data, bytes, offset);
+  return block != nullptr && !block->second.parted;
 }
 
 // The copy is made in a fresh range of the heap, whose mapping then moves over the old addresses; the fresh range's own

@@ -1,6 +1,6 @@
-// Heap: memory for the user (rondo_alloc) that peers can read where it lies: one sparse memfd, mapped whole by its
-// owner and, read-only, by every peer, so that an offset names the same bytes everywhere. Memory is taken from the
-// system on first use and given back by free(). Lease holder only.
+// Heap: memory that peers read and write where it lies, for the user (rondo_alloc) and for shared areas that all
+// members write: one sparse memfd, mapped whole by its owner and by every peer, so that an offset names the same bytes
+// everywhere. Memory is taken from the system on first use and given back by free(). Lease holder only.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace rondo::shm {
 class Heap {
  public:
   // As large as the host's memory, or as address space allows. `*fd` gets the memfd to pass on.
-  static Result<std::unique_ptr<Heap>> create(UniqueFd* fd);
+  static Result<std::shared_ptr<Heap>> create(UniqueFd* fd);
 
   // Whole pages, zeroed. no_memory: more than the host has, or no room.
   Result<void*> alloc(size_t bytes);
@@ -25,8 +25,11 @@ class Heap {
   Status free(void* memory);
 
   size_t bytes() const { return map_.bytes(); }
-  // Whether `data` lies in one allocation that peers may read in place, and where in the memfd.
-  bool locate(const std::byte* data, size_t bytes, uint64_t* offset);
+  std::byte* at(uint64_t offset) const { return map_.base() + offset; }
+  // Whether `data` lies in one allocation, and where in the memfd.
+  bool inside(const std::byte* data, size_t bytes, uint64_t* offset) const;
+  // The same for one that peers may read and write in place: no part of it has been taken from them.
+  bool locate(const std::byte* data, size_t bytes, uint64_t* offset) const;
   // A peer begins, or has ended, to read at an offset that locate() has given.
   void hold(uint64_t offset) { ++block_at(offset)->second.holds; }
   void unhold(uint64_t offset) { --block_at(offset)->second.holds; }
@@ -44,6 +47,7 @@ class Heap {
   };
   using Blocks = std::map<uint64_t, Block>;
 
+  const std::pair<const uint64_t, Block>* block_of(const std::byte* data, size_t bytes, uint64_t* offset) const;
   Blocks::iterator block_at(uint64_t offset);
   bool carve(uint64_t bytes, uint64_t* offset);
   void give_room(uint64_t offset, uint64_t bytes);

@@ -72,7 +72,7 @@ struct AreaEntry {
   std::atomic<uint64_t> state;
   std::atomic<uint64_t> id;
   std::atomic<uint64_t> instance;  // how often the owner had shared this id before
-  std::atomic<uint64_t> offset;    // in the segment
+  std::atomic<uint64_t> offset;    // in the segment; with its top bit set: in the heap
   std::atomic<uint64_t> bytes;
 };
 

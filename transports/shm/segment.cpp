@@ -69,9 +69,10 @@ Status seal_size(int fd) {
   return {};
 }
 
-Result<Mapping> map_passed(int fd, uint64_t bytes) {
+Result<Mapping> map_passed(int fd, uint64_t bytes, Access access) {
   RONDO_TRY(check_descriptor(fd, bytes));
-  void* base = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  const int protection = access == Access::read ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* base = mmap(nullptr, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (base == MAP_FAILED) return system_error(errno, fmt::format("shm: mmap of a peer's {} bytes", bytes));
   return Mapping(static_cast<std::byte*>(base), bytes);
 }
@@ -94,7 +95,7 @@ Result<std::shared_ptr<Segment>> Segment::create(Rank rank, const Geometry& geom
 
 Result<std::shared_ptr<Segment>> Segment::open(int fd, uint64_t bytes, Rank rank) {
   if (bytes < sizeof(Header)) return fail(Code::peer, "shm: rank {}'s segment has {} bytes", rank, bytes);
-  Result<Mapping> map = map_passed(fd, bytes);
+  Result<Mapping> map = map_passed(fd, bytes, Access::read);
   if (!map.ok()) return map.status();
   Title title;
   std::memcpy(&title, map->base(), sizeof title);

@@ -33,8 +33,9 @@ class Mapping {
 Result<UniqueFd> make_memfd(const char* name, size_t bytes);
 // Makes the size of a memfd final.
 Status seal_size(int fd);
-// Maps what a peer passed, read-only; refuses a descriptor that is not a memfd of `bytes` bytes with sealed size.
-Result<Mapping> map_passed(int fd, uint64_t bytes);
+enum class Access : uint8_t { read, write };
+// Maps what a peer passed; refuses a descriptor that is not a memfd of `bytes` bytes with sealed size.
+Result<Mapping> map_passed(int fd, uint64_t bytes, Access access);
 
 class Segment {
  public:

@@ -64,9 +64,15 @@ class ShmTransport final : public Transport {
 
   Slot reserve(size_t bytes, uint32_t readers) override;
   void cancel(const Slot& slot) override { pool_->cancel(static_cast<uint32_t>(slot.handle)); }
-  Result<std::unique_ptr<SharedArea>> share(uint64_t id, std::span<const Rank> members, size_t bytes) override;
+  Result<std::unique_ptr<SharedArea>> share(uint64_t id, std::span<const Rank> members, size_t bytes,
+                                            Writers writers) override;
   Result<void*> alloc(size_t bytes) override;
   Status free(void* memory) override;
+  bool locate(const void* memory, size_t bytes, uint64_t* place) override {
+    return heap_ != nullptr && own_ != nullptr && heap_->locate(static_cast<const std::byte*>(memory), bytes, place);
+  }
+  std::byte* view(Rank rank, uint64_t place, size_t bytes) override;
+  Status part(void* memory, size_t bytes) override;
 
  private:
   void look_at_sockets();
@@ -86,8 +92,8 @@ class ShmTransport final : public Transport {
   Caps caps_;
   uint32_t sleep_ = 0;  // the value of the own `sleeping` word
   uint32_t calls_ = 0;
-  // Made when it is first wanted.
-  std::unique_ptr<Heap> heap_;
+  // Made by connect(), or by an alloc() before it; null where there is no address space for it.
+  std::shared_ptr<Heap> heap_;
   UniqueFd heap_fd_;  // until connect() has passed it on
 };
 
@@ -110,7 +116,7 @@ Status ShmTransport::connect(std::span<const Peer> peers, Deadline deadline) {
   auto geometry = plan(options_.segment_bytes, options_.slot_bytes, static_cast<uint32_t>(peers.size()));
   if (!geometry.ok()) return geometry.status();
   // Without a heap everything is copied.
-  const bool by_reference = options_.by_reference && (heap_ != nullptr || make_heap().ok());
+  const bool have_heap = heap_ != nullptr || make_heap().ok();
   UniqueFd memfd;  // only to pass it on, like the heap's
   const UniqueFd heap_fd = std::move(heap_fd_);
   auto own = Segment::create(options_.identity.rank, geometry.value(), &memfd);
@@ -120,19 +126,20 @@ Status ShmTransport::connect(std::span<const Peer> peers, Deadline deadline) {
   if (!mesh.ok()) return mesh.status();
   auto links = exchange_segments(std::move(mesh).value(), **own,
                                  {.segment_fd = memfd.get(),
-                                  .heap_fd = by_reference ? heap_fd.get() : -1,
+                                  .heap_fd = have_heap ? heap_fd.get() : -1,
                                   .heap_bytes = heap_ == nullptr ? 0 : heap_->bytes()},
                                  deadline);
   if (!links.ok()) return links.status();
   own_ = std::move(own).value();
   pool_ = std::make_unique<SlotPool>(*own_);
-  areas_ = std::make_shared<AreaAllocator>(own_);
+  areas_ = std::make_shared<AreaAllocator>(own_, heap_);
   for (Link& link : *links) {
     epoll_event event{.events = EPOLLIN | EPOLLRDHUP, .data = {.u32 = link.rank}};
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link.socket.get(), &event) != 0)
       return system_error(errno, "shm: epoll_ctl");
     const Rank rank = link.rank;
-    endpoints_[rank] = std::make_unique<ShmEndpoint>(std::move(link), *own_, *pool_, heap_.get());
+    endpoints_[rank] =
+        std::make_unique<ShmEndpoint>(std::move(link), *own_, *pool_, options_.by_reference ? heap_.get() : nullptr);
     connected_.push_back(endpoints_[rank].get());
   }
   return {};
@@ -186,19 +193,24 @@ Slot ShmTransport::reserve(size_t bytes, uint32_t readers) {
   return {own_->slot(static_cast<uint32_t>(slot)), options_.slot_bytes, static_cast<uint64_t>(slot)};
 }
 
-Result<std::unique_ptr<SharedArea>> ShmTransport::share(uint64_t id, std::span<const Rank> members, size_t bytes) {
+Result<std::unique_ptr<SharedArea>> ShmTransport::share(uint64_t id, std::span<const Rank> members, size_t bytes,
+                                                        Writers writers) {
   if (areas_ == nullptr) return fail(Code::invalid, "shm: nothing is shared before connect");
   std::vector<AreaMember> sharing;
   for (const Rank rank : members) {
     if (rank == options_.identity.rank) {
       sharing.emplace_back();
     } else if (rank < endpoints_.size() && endpoints_[rank] != nullptr) {
-      sharing.push_back({endpoints_[rank]->segment(), &endpoints_[rank]->bell()});
+      ShmEndpoint& endpoint = *endpoints_[rank];
+      if (writers == Writers::members && (endpoint.heap() == nullptr || !endpoint.maps_heap()))
+        return std::unique_ptr<SharedArea>();
+      sharing.push_back({endpoint.segment(), endpoint.heap(), &endpoint.bell()});
     } else {
       return fail(Code::unsupported, "shm: rank {} is not connected, so that no memory is shared with it", rank);
     }
   }
-  auto piece = areas_->open(id, bytes);
+  if (writers == Writers::members && heap_ == nullptr) return std::unique_ptr<SharedArea>();
+  auto piece = areas_->open(id, bytes, writers);
   if (!piece.ok()) return piece.status();
   return make_area(areas_, piece.value(), sharing);
 }
@@ -212,8 +224,22 @@ Status ShmTransport::make_heap() {
 
 Result<void*> ShmTransport::alloc(size_t bytes) {
   if (heap_ == nullptr) RONDO_TRY(make_heap());
-  if (!options_.by_reference) heap_fd_.reset();
+  if (own_ != nullptr) heap_fd_.reset();  // nobody is left to pass it to
   return heap_->alloc(bytes);
+}
+
+std::byte* ShmTransport::view(Rank rank, uint64_t place, size_t bytes) {
+  const ShmEndpoint* peer = endpoints_[rank].get();
+  if (peer == nullptr || peer->heap() == nullptr) return nullptr;
+  const Mapping& heap = *peer->heap();
+  return place > heap.bytes() || bytes > heap.bytes() - place ? nullptr : heap.base() + place;
+}
+
+Status ShmTransport::part(void* memory, size_t bytes) {
+  uint64_t offset = 0;
+  if (heap_ == nullptr || !heap_->inside(static_cast<const std::byte*>(memory), bytes, &offset))
+    return fail(Code::invalid, "part: {} is in no allocation", memory);
+  return heap_->part(offset, bytes);
 }
 
 Status ShmTransport::free(void* memory) {

@@ -70,11 +70,14 @@ class TcpTransport final : public Transport {
   void disarm() override {}
   Slot reserve(size_t, uint32_t) override { return {}; }
   void cancel(const Slot&) override {}
-  Result<std::unique_ptr<SharedArea>> share(uint64_t, std::span<const Rank>, size_t) override {
+  Result<std::unique_ptr<SharedArea>> share(uint64_t, std::span<const Rank>, size_t, Writers) override {
     return std::unique_ptr<SharedArea>();
   }
   Result<void*> alloc(size_t) override { return fail(Code::unsupported, "tcp: no memory that peers can map"); }
   Status free(void*) override { return fail(Code::invalid, "tcp: free of memory that alloc() did not give"); }
+  bool locate(const void*, size_t, uint64_t*) override { return false; }
+  std::byte* view(Rank, uint64_t, size_t) override { return nullptr; }
+  Status part(void*, size_t) override { return fail(Code::unsupported, "tcp: no memory that peers can map"); }
 
  private:
   explicit TcpTransport(const TcpOptions& options) : options_(options) {}
