@@ -25,7 +25,7 @@ constexpr uint32_t kRanksMax = 4096;
 
 // The options whose words are not the values themselves.
 struct Words {
-  std::string bind = "auto";
+  std::string bind = "core";
   std::string on_death = "end";
   bool no_prefix = false;
 };
@@ -35,9 +35,9 @@ void describe_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("-n,--ranks", options.ranks, "number of ranks")->check(CLI::Range(1u, kRanksMax))->required();
   app.add_option(
          "--bind", words.bind,
-         "bind each rank to its share of the cores (core) or NUMA nodes (numa), or not at all (none); auto: core "
-         "when there are at least as many cores as ranks")
-      ->check(CLI::IsMember({"auto", "none", "core", "numa"}))
+         "bind each rank to its share of the cores (core) or NUMA nodes (numa), or not at all (none); where ranks "
+         "outnumber cores, several share one")
+      ->check(CLI::IsMember({"none", "core", "numa"}))
       ->capture_default_str();
   app.add_option("--grace", options.grace_s, "seconds the others have to end by themselves when a rank has died")
       ->check(CLI::Range(0.0, 1e6))
@@ -61,8 +61,7 @@ void describe_options(CLI::App& app, Options& options, Words& words) {
 }
 
 void apply(const Words& words, Options& options) {
-  static const std::map<std::string, Bind> kBinds = {
-      {"auto", Bind::automatic}, {"none", Bind::none}, {"core", Bind::core}, {"numa", Bind::numa}};
+  static const std::map<std::string, Bind> kBinds = {{"none", Bind::none}, {"core", Bind::core}, {"numa", Bind::numa}};
   options.bind = kBinds.at(words.bind);
   options.on_death = words.on_death == "end" ? OnDeath::end : OnDeath::keep_going;
   options.prefix = !words.no_prefix;

@@ -107,9 +107,7 @@ std::vector<CpuList> plan_cpus(Bind bind, uint32_t ranks) {
   const CpuList allowed = allowed_cpus();
   if (bind == Bind::none || allowed.empty()) return std::vector<CpuList>(ranks);
   if (bind == Bind::numa) return divide(numa_groups(allowed), ranks);
-  const std::vector<CpuList> cores = core_groups(allowed);
-  if (bind == Bind::automatic && ranks > cores.size()) return std::vector<CpuList>(ranks);
-  return divide(cores, ranks);
+  return divide(core_groups(allowed), ranks);
 }
 
 }  // namespace rondo::run

@@ -19,8 +19,7 @@ CpuList parse_cpu_list(std::string_view text);
 // as many groups as ranks, one shared group otherwise.
 std::vector<CpuList> divide(const std::vector<CpuList>& groups, uint32_t ranks);
 
-// One list per rank; an empty list leaves that rank unbound. Bind::automatic binds to cores when every rank can have
-// one of its own.
+// One list per rank; an empty list leaves that rank unbound.
 std::vector<CpuList> plan_cpus(Bind bind, uint32_t ranks);
 
 }  // namespace rondo::run

@@ -7,12 +7,12 @@
 
 namespace rondo::run {
 
-enum class Bind { automatic, none, core, numa };
+enum class Bind { none, core, numa };
 enum class OnDeath { end, keep_going };
 
 struct Options {
   uint32_t ranks = 1;
-  Bind bind = Bind::automatic;
+  Bind bind = Bind::core;
   OnDeath on_death = OnDeath::end;
   double grace_s = 5;
   double timeout_s = 0;  // 0: no limit
