@@ -12,6 +12,7 @@ extern constinit const Algorithm allreduce_oneshot = {
     .chunks = one_chunk_a_lane,
     .order = SumOrder::canonical,
     .cost = "1 hop, (p-1) n bytes read; shared memory, up to 16 KiB",
+    .means = Means::cells,
 };
 
 }  // namespace rondo::algo

@@ -7,6 +7,8 @@
   X(allreduce_ring)               \
   X(allreduce_direct)             \
   X(allreduce_oneshot)            \
+  X(allreduce_owners)             \
+  X(allreduce_claims)             \
   X(allreduce_recursive_doubling) \
   X(allreduce_halving_doubling)   \
   X(allreduce_tree)               \

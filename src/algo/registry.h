@@ -16,13 +16,22 @@ enum class SumOrder : uint8_t {
   own,        // an order of the algorithm's own, fixed by world and chunks
 };
 
+// What runs an algorithm: its steps, or an intrinsic over shared memory.
+enum class Means : uint8_t {
+  steps,
+  cells,         // the one-shot exchange
+  owner_sums,    // a workspace, every rank sums its own part
+  claimed_sums,  // a workspace, whoever is running sums the next piece
+};
+
 struct Algorithm {
   Collective collective;
   std::string_view name;
-  Schedule (*generate)(const Shape& shape, Rank rank);  // null: an intrinsic of a transport, which has no steps
+  Schedule (*generate)(const Shape& shape, Rank rank);  // null: not by steps
   uint32_t (*chunks)(uint32_t world, uint32_t lanes);   // the number of chunks that the algorithm divides the work into
   SumOrder order;
   std::string_view cost;  // one line: hops and bytes
+  Means means = Means::steps;
 };
 
 std::span<const Algorithm> algorithms();

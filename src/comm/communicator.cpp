@@ -36,6 +36,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Fabri
 void Communicator::gather_facts() {
   facts_.world = world();
   facts_.cells = group_->cells != nullptr;
+  facts_.workspace = group_->shared_sum != nullptr;
+  facts_.crowded = fabric_->crowded();
   facts_.one_memory = true;
   facts_.determinism = settings_.determinism;
   facts_.message_bytes = SIZE_MAX;
@@ -103,11 +105,17 @@ Status Communicator::prepare(Operation& operation, const Request& request) {
   Binding& binding = operation.binding;
   binding.piece = std::max<size_t>(choice.piece_bytes / size_of(request.dtype), 1);
   binding.window = choice.window;
-  if (algorithm.generate == nullptr) {
-    operation.kind = OperationKind::one_shot;
-    operation.turn = group_->cells->next_turn++;
+  if (algorithm.means != Means::steps) {
     bind(request, world(), rank(), 1, binding);
-    remember_kind(request, operation.call);
+    if (algorithm.means == Means::cells) {
+      operation.kind = OperationKind::one_shot;
+      operation.turn = group_->cells->next_turn++;
+      remember_kind(request, operation.call);
+    } else {
+      operation.kind = OperationKind::shared_sum;
+      operation.turn = group_->shared_sum->take_turn();
+      operation.form = algorithm.means == Means::owner_sums ? SumForm::owners : SumForm::claims;
+    }
     return {};
   }
   const Shape shape{.collective = request.collective,
@@ -233,7 +241,7 @@ Result<std::string> Communicator::explain(Collective collective, size_t bytes, D
   if (!choice.ok()) return choice.status();
   const Algorithm& algorithm = *choice->algorithm;
   std::string text = fmt::format("{}: {}", name(collective), algorithm.name);
-  if (algorithm.generate != nullptr)
+  if (algorithm.means == Means::steps)
     text += fmt::format(", {} lane{}, pieces of {} bytes, {} in flight", choice->lanes, choice->lanes == 1 ? "" : "s",
                         choice->piece_bytes, choice->window);
   text += fmt::format("\n  {} bytes of {}, {} ranks{}: {}\n  cost: {}\n", bytes, name(dtype), world(),

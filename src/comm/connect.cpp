@@ -173,8 +173,8 @@ Status Fabric::connect() {
     }
   }
   // More ranks than processors on this machine: who spins keeps the awaited rank from running.
-  const bool crowded = crowded_by(cards);
-  spins_ = crowded ? 2 : 100;
+  crowded_ = crowded_by(cards);
+  spins_ = crowded_ ? 2 : 100;
   yields_ = 300;
   std::vector<Transport*> used;
   for (const auto& transport : transports_) used.push_back(transport.get());

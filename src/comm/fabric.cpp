@@ -105,7 +105,8 @@ Result<std::shared_ptr<Group>> Fabric::make_group(uint32_t id, std::vector<Rank>
     near.push_back(ranks[i]);
   }
   LeaseHold hold(*this);
-  std::unique_ptr<SharedArea> board_area, cells_area;
+  std::unique_ptr<SharedArea> board_area;
+  Areas areas{.transport = shared};
   if (shared != nullptr) {
     auto board = shared->share(uint64_t{id} << 8 | 1, near, CallBoard::area_bytes(), Writers::owner);
     if (!board.ok()) return board.status();
@@ -113,13 +114,16 @@ Result<std::shared_ptr<Group>> Fabric::make_group(uint32_t id, std::vector<Rank>
     if (near.size() == ranks.size()) {
       auto cells = shared->share(uint64_t{id} << 8 | 2, near, Cells::area_bytes(group->world()), Writers::owner);
       if (!cells.ok()) return cells.status();
-      cells_area = std::move(cells).value();
+      areas.cells = std::move(cells).value();
+      // Whether this rank has one is said on the board: without it on every rank there is none.
+      auto workspace = shared->share(uint64_t{id} << 8 | 3, near, sizeof(Workspace), Writers::members);
+      if (workspace.ok()) areas.workspace = std::move(workspace).value();
     }
   }
   group->board = std::make_unique<CallBoard>(group->world(), group->rank, std::move(board_area), std::move(near_index));
   // Listed from here on: what others say of the group while it is being made is not lost.
   groups_.push_back(group);
-  const Status shared_out = share_memory(*group, std::move(cells_area));
+  const Status shared_out = share_memory(*group, std::move(areas));
   if (shared_out.ok()) return group;
   fail_locked(*group, shared_out, group->rank, true);
   std::erase(groups_, group);
@@ -128,7 +132,7 @@ Result<std::shared_ptr<Group>> Fabric::make_group(uint32_t id, std::vector<Rank>
 
 // Waits until every member that shares memory has made its pieces and has found this rank's: a member that leaves right
 // afterwards leaves them readable.
-Status Fabric::share_memory(Group& group, std::unique_ptr<SharedArea> cells_area) {
+Status Fabric::share_memory(Group& group, Areas areas) {
   const Deadline deadline = Deadline::after_ms(options_.config.milliseconds(Key::join_timeout_ms));
   std::vector<const std::byte*> pieces(group.world());
   // A member that leaves may do so because of another: the control plane has a moment to name the first cause.
@@ -150,22 +154,38 @@ Status Fabric::share_memory(Group& group, std::unique_ptr<SharedArea> cells_area
     }
     return {};
   };
+  using Verdict = CallBoard::Verdict;
+  bool all_write = areas.workspace != nullptr;
+  group.board->say_workspace(all_write ? Verdict::there : Verdict::lacking);
   for (Rank member = 0; member < group.world(); ++member) {
     if (!group.board->shares(member) || member == group.rank) continue;
     RONDO_TRY(await(member, [&] { return group.board->found(member); }));
-    if (cells_area != nullptr) RONDO_TRY(await(member, [&] { return cells_area->of(member) != nullptr; }));
+    if (areas.cells == nullptr) continue;
+    RONDO_TRY(await(member, [&] { return areas.cells->of(member) != nullptr; }));
+    RONDO_TRY(await(member, [&] { return group.board->workspace_of(member) != Verdict::unsaid; }));
+    all_write = all_write && group.board->workspace_of(member) == Verdict::there;
   }
+  for (Rank member = 0; member < group.world() && all_write; ++member)
+    if (member != group.rank) RONDO_TRY(await(member, [&] { return areas.workspace->of(member) != nullptr; }));
   group.board->set_ready();
   for (Rank member = 0; member < group.world(); ++member)
     if (group.board->shares(member) && member != group.rank)
       RONDO_TRY(await(member, [&] { return group.board->ready(member); }));
-  if (cells_area == nullptr) return {};
-  for (Rank member = 0; member < group.world(); ++member) pieces[member] = cells_area->of(member);
+  if (areas.cells == nullptr) return {};
+  for (Rank member = 0; member < group.world(); ++member) pieces[member] = areas.cells->of(member);
   auto cells = std::make_unique<OneShotCells>();
-  cells->cells.bind(cells_area->mine(), pieces);
-  cells->area = std::move(cells_area);
+  cells->cells.bind(areas.cells->mine(), pieces);
+  cells->area = std::move(areas.cells);
   cells->sources.resize(group.world());
   group.cells = std::move(cells);
+  if (!all_write) {
+    if (areas.workspace != nullptr) areas.workspace->settled();  // nobody has touched it, or will
+    return {};
+  }
+  std::vector<Rank> ranks;
+  for (const Member& member : group.members) ranks.push_back(member.fabric_rank);
+  group.shared_sum =
+      std::make_unique<SharedSum>(std::move(areas.workspace), *areas.transport, std::move(ranks), group.rank);
   return {};
 }
 

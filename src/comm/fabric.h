@@ -50,6 +50,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   uint32_t world() const { return identity_.world; }
   const Config& config() const { return options_.config; }
   const Logger& log() const { return options_.log; }
+  bool crowded() const { return crowded_; }
   bool same_host(Rank other) const { return host_of_[other] == host_of_[identity_.rank]; }
   // Whether this process is a fork of the one that made the fabric.
   bool forked() const { return fork_mark_ != nullptr && *static_cast<const volatile char*>(fork_mark_) == 0; }
@@ -116,7 +117,12 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   Status open_control(const Deadline& deadline, const std::vector<Card>& cards);
   Status exchange_addresses(const Deadline& deadline, std::vector<Card>& cards);
   Status choose_links(const Deadline& deadline, const std::vector<Card>& cards);
-  Status share_memory(Group& group, std::unique_ptr<SharedArea> cells_area);
+  // The shared areas of a group while it is being made.
+  struct Areas {
+    std::unique_ptr<SharedArea> cells, workspace;  // null: not all members share (and write) memory
+    Transport* transport = nullptr;                // theirs
+  };
+  Status share_memory(Group& group, Areas areas);
   Status open_descriptors();
   bool crowded_by(const std::vector<Card>& cards) const;
 
@@ -175,6 +181,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   void* fork_mark_ = nullptr;                      // a page that a fork wipes
 
   Lease lease_;
+  bool crowded_ = false;  // more ranks than processors on this machine
   uint32_t spins_ = 0, yields_ = 0;
   uint64_t ended_seen_ = 0;
 

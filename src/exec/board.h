@@ -69,6 +69,14 @@ class CallBoard {
   bool shares(Rank member) const { return area_ != nullptr && area_index_[member] >= 0; }
   // Whether the member's piece has been found, and whether the member has said that it has found all others'.
   bool found(Rank member) const { return piece(member) != nullptr; }
+  // What the member has said of the workspace: 0 nothing yet, else a Verdict.
+  enum class Verdict : uint64_t { unsaid = 0, lacking = 1, there = 2 };
+  void say_workspace(Verdict verdict) {
+    mine_->workspace.store(static_cast<uint64_t>(verdict), std::memory_order_release);  // pairs with workspace_of()
+  }
+  Verdict workspace_of(Rank member) const {
+    return static_cast<Verdict>(piece(member)->workspace.load(std::memory_order_acquire));
+  }
   bool ready(Rank member) const { return found(member) && piece(member)->ready.load(std::memory_order_acquire) != 0; }
   void set_ready() { mine_->ready.store(1, std::memory_order_release); }  // pairs with ready()
   // Keeps an entry that came by message.
@@ -93,7 +101,8 @@ class CallBoard {
   struct Piece {
     std::atomic<uint64_t> calls;
     std::atomic<uint64_t> ready;
-    std::atomic<uint64_t> unused[14];
+    std::atomic<uint64_t> workspace;
+    std::atomic<uint64_t> unused[13];
     Line line[kKept];
   };
 

@@ -32,7 +32,7 @@ void Executor::submit(Operation& operation) {
 
 bool Executor::start(Operation& operation) {
   Group& group = *operation.group;
-  if (operation.kind == OperationKind::schedule || operation.kind == OperationKind::one_shot) {
+  if (is_collective(operation.kind)) {
     if (group.in_flight >= kOperationsInFlight) return false;
     ++group.in_flight;
   }
@@ -51,8 +51,7 @@ bool Executor::start(Operation& operation) {
 }
 
 void Executor::finish(Operation& operation, Status status) {
-  if (operation.started && (operation.kind == OperationKind::schedule || operation.kind == OperationKind::one_shot))
-    --operation.group->in_flight;
+  if (operation.started && is_collective(operation.kind)) --operation.group->in_flight;
   operation.linked = false;
   --running_;
   ++ended_;
@@ -85,6 +84,9 @@ bool Executor::drive(Operation& operation) {
       break;
     case OperationKind::one_shot:
       moved = drive_one_shot(operation);
+      break;
+    case OperationKind::shared_sum:
+      moved = drive_shared_sum(operation);
       break;
     case OperationKind::send:
       moved = drive_send(operation);
@@ -168,6 +170,27 @@ bool Executor::drive_one_shot(Operation& operation) {
   return true;
 }
 
+bool Executor::drive_shared_sum(Operation& operation) {
+  SharedSum& sum = *operation.group->shared_sum;
+  if (!sum.begun(operation.turn)) {
+    if (!sum.may_begin(operation.turn)) return false;
+    const Binding& binding = operation.binding;
+    sum.begin(operation.turn, {.input = binding.input.base,
+                               .output = binding.output.base,
+                               .count = binding.input.layout.count,
+                               .dtype = binding.dtype,
+                               .op = binding.op,
+                               .divisor = binding.divisor,
+                               .piece_bytes = binding.piece * size_of(binding.dtype),
+                               .form = operation.form,
+                               .fingerprint = operation.fingerprint});
+  }
+  const SharedSum::Step step = sum.advance();
+  if (sum.differing()) suspect(operation, *sum.differing(), Status());
+  if (step == SharedSum::Step::complete) finish(operation, Status());
+  return step != SharedSum::Step::still;
+}
+
 void Executor::suspect(Operation& operation, Rank rank, Status evidence) {
   if (operation.suspect) return;
   operation.suspect = rank;
@@ -205,6 +228,7 @@ void Executor::fail_group(Group& group, const Status& status) {
     }
   }
   drop_sends(group);
+  if (group.shared_sum != nullptr) group.shared_sum->abandon();
   for (DeviceWork& work : device_work_)
     if (work.operation != nullptr && work.operation->group == &group) work.operation = nullptr;
   for (Operation* operation : active_)
@@ -224,6 +248,10 @@ std::vector<Rank> Executor::awaited(const Operation& operation) const {
     case OperationKind::one_shot:
       for (uint32_t member = 0; member < group.world(); ++member)
         if (group.cells->cells.ready(member, operation.turn).payload == nullptr) add(member);
+      break;
+    case OperationKind::shared_sum:
+      if (group.shared_sum->begun(operation.turn))
+        for (const Rank member : group.shared_sum->awaited()) add(member);
       break;
     case OperationKind::send:
     case OperationKind::recv:

@@ -34,7 +34,8 @@ std::vector<std::string_view> preferred(Collective collective, size_t bytes, con
   switch (collective) {
     case Collective::allreduce:
       if (shared && bytes <= kOneShotBytes) return {"oneshot", "direct"};
-      if (shared) return {"direct", "ring"};
+      if (shared && facts.crowded) return {"claims", "owners", "direct", "ring"};
+      if (shared) return {"owners", "direct", "ring"};
       if (bytes <= (32u << 10)) return {"recursive_doubling", "direct"};
       if (bytes <= (512u << 10)) return {"halving_doubling", "direct"};
       return {"ring", "direct"};
@@ -67,9 +68,17 @@ std::vector<std::string_view> preferred(Collective collective, size_t bytes, con
 std::string obstacle(const Algorithm& algorithm, size_t bytes, const CommFacts& facts, const AlgorithmSpec& spec) {
   if (!spec.allows(algorithm)) return "not allowed";
   if (facts.determinism >= 2 && algorithm.order == SumOrder::own) return "its summation order is not the canonical one";
-  if (algorithm.generate != nullptr) return "";
-  if (!facts.cells) return "needs memory that all ranks share";
-  if (bytes > kOneShotBytes) return fmt::format("takes at most {} bytes", kOneShotBytes);
+  switch (algorithm.means) {
+    case Means::steps:
+      return "";
+    case Means::cells:
+      if (!facts.cells) return "needs memory that all ranks share";
+      if (bytes > kOneShotBytes) return fmt::format("takes at most {} bytes", kOneShotBytes);
+      return "";
+    case Means::owner_sums:
+    case Means::claimed_sums:
+      return facts.workspace ? "" : "needs memory that all ranks share and write";
+  }
   return "";
 }
 
