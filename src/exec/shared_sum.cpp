@@ -71,22 +71,41 @@ uint32_t SharedSum::pieces_in(const Range& whole) const {
   return static_cast<uint32_t>((whole.count + piece_count_ - 1) / piece_count_);
 }
 
+// Rounds of this turn follow each other from ring_at_ on; one that does not fit before the end begins at the start.
+size_t SharedSum::ring_offset(uint32_t round) const {
+  const size_t first = (Workspace::kRingBytes - ring_at_) / stride_;
+  if (round < first) return ring_at_ + round * stride_;
+  return (round - first) % (Workspace::kRingBytes / stride_) * stride_;
+}
+
+std::byte* SharedSum::input_room(uint32_t member, uint32_t round) const {
+  return pieces_[member]->inputs.data + Workspace::stagger(member) + ring_offset(round);
+}
+
+std::byte* SharedSum::result_room(uint32_t member, uint32_t round) const {
+  return pieces_[member]->results.data + Workspace::stagger(member) + ring_offset(round);
+}
+
 // ---- a turn
 
 void SharedSum::begin(uint64_t turn, const SharedSumCall& call) {
   RONDO_CHECK(may_begin(turn));
+  if (turn == 1) area_->populate();
   turn_ = turn;
   call_ = call;
   size_ = size_of(call.dtype);
   grain_ = kGrainBytes / size_;
-  const size_t least = call.form == SumForm::claims ? Workspace::kSlotBytes / Workspace::kMostPieces : kGrainBytes;
-  const size_t piece_bytes = std::clamp(call.piece_bytes / kGrainBytes * kGrainBytes, least, Workspace::kSlotBytes);
+  const size_t least = call.form == SumForm::claims ? Workspace::kRoundBytes / Workspace::kMostPieces : kGrainBytes;
+  const size_t piece_bytes = std::clamp(call.piece_bytes / kGrainBytes * kGrainBytes, least, Workspace::kRoundBytes);
   piece_count_ = piece_bytes / size_;
   const size_t round_bytes =
-      call.form == SumForm::claims ? Workspace::kSlotBytes : std::min(piece_bytes * world(), Workspace::kSlotBytes);
+      call.form == SumForm::claims ? Workspace::kRoundBytes : std::min(piece_bytes * world(), Workspace::kRoundBytes);
   round_count_ = round_bytes / size_;
   rounds_ = static_cast<uint32_t>((call.count + round_count_ - 1) / round_count_);
-  stream_ = bytes_of(call.count) > cache_bytes_ / 2 / world();
+  const size_t largest = bytes_of(std::min(round_count_, call.count));
+  stride_ = (largest + Workspace::kGap - 1) / Workspace::kGap * Workspace::kGap + Workspace::kGap;
+  // What all ranks' inputs and outputs leave of the cache is not enough for their workspaces too.
+  stream_ = bytes_of(call.count) > cache_bytes_ / 4 / world();
   mode_ = Mode::undecided;
   entered_ = put_ = summed_ = taken_ = takes_ = part_pieces_ = 0;
   told_ = false;
@@ -133,7 +152,7 @@ bool SharedSum::decide() {
   if (!reach_all()) return false;
   mode_ = Mode::in_place;
   rounds_ = 0;
-  piece_count_ = std::min(piece_count_, Workspace::kSlotBytes / size_);
+  piece_count_ = std::min(piece_count_, Workspace::kRoundBytes / size_);
   for (uint32_t part = 0; part < world(); ++part) parts_expected_ += pieces_in(part_of({0, call_.count}, part));
   return true;
 }
@@ -166,6 +185,7 @@ bool SharedSum::all_have(Seen& seen, uint64_t value) {
 }
 
 void SharedSum::leave() {
+  if (rounds_ > 0) ring_at_ = ring_offset(rounds_ - 1) + stride_;
   first_round_ += rounds_;
   turns_complete_ = turn_;
   // Release: pairs with the acquire in the destructor.
@@ -215,12 +235,13 @@ void SharedSum::reduce(std::byte* dst, std::byte* dst2, size_t count) {
 }
 
 // Sums `range` of the round from all inputs into the own output and to `result`, where the others read it.
-void SharedSum::sum_round(uint64_t number, const Range& round, const Range& range, std::byte* result) {
+void SharedSum::sum_round(uint32_t round, const Range& range, std::byte* result) {
+  const size_t first = round_range(round).begin;
   const size_t block = stream_ ? kBlockBytes / size_ : range.count;
   for (size_t at = 0; at < range.count; at += block) {
     const size_t begin = range.begin + at, count = std::min(block, range.count - at);
     for (uint32_t i = 0; i < world(); ++i)
-      sources_[i] = i == me_ ? input(begin) : pieces_[i]->inputs[slot_of(number)].data + bytes_of(begin - round.begin);
+      sources_[i] = i == me_ ? input(begin) : input_room(i, round) + bytes_of(begin - first);
     std::byte* const to = result + bytes_of(at);
     if (!stream_) {
       reduce(output(begin), to, count);
@@ -241,11 +262,11 @@ bool SharedSum::step_owners() {
 bool SharedSum::owners_put() {
   if (put_ == rounds_) return false;
   const uint64_t round = number(put_);
-  if (put_ >= Workspace::kSlots && !all_have(summed_seen_, round + 1 - Workspace::kSlots)) return false;
+  if (put_ >= Workspace::kRounds && !all_have(summed_seen_, round + 1 - Workspace::kRounds)) return false;
   const Range range = round_range(put_), own = part_of(range, me_);
-  std::byte* const slot = mine().inputs[slot_of(round)].data;
+  std::byte* const room = input_room(me_, put_);
   const auto put = [&](size_t begin, size_t end) {
-    if (begin < end) kernels_.copy(slot + bytes_of(begin - range.begin), nullptr, input(begin), bytes_of(end - begin));
+    if (begin < end) kernels_.copy(room + bytes_of(begin - range.begin), nullptr, input(begin), bytes_of(end - begin));
   };
   put(range.begin, own.begin);
   put(own.begin + own.count, range.begin + range.count);
@@ -258,9 +279,9 @@ bool SharedSum::owners_sum() {
   if (summed_ == rounds_ || put_ <= summed_ || entered_ < world()) return false;
   const uint64_t round = number(summed_);
   if (!all_have(put_seen_, round + 1)) return false;
-  if (round >= Workspace::kSlots && !all_have(taken_seen_, round + 1 - Workspace::kSlots)) return false;
+  if (round >= Workspace::kRounds && !all_have(taken_seen_, round + 1 - Workspace::kRounds)) return false;
   const Range range = round_range(summed_), own = part_of(range, me_);
-  sum_round(round, range, own, mine().results[slot_of(round)].data + bytes_of(own.begin - range.begin));
+  sum_round(summed_, own, result_room(me_, summed_) + bytes_of(own.begin - range.begin));
   ++summed_;
   mine().flags.summed.store(round + 1, std::memory_order_release);  // pairs with has()
   return true;
@@ -275,7 +296,7 @@ bool SharedSum::owners_take() {
     const uint32_t owner = (me_ + 1 + takes_) % world();
     if (!has(summed_seen_, owner, round + 1)) return false;
     const Range part = part_of(range, owner);
-    const std::byte* const from = pieces_[owner]->results[slot_of(round)].data + bytes_of(part.begin - range.begin);
+    const std::byte* const from = result_room(owner, taken_) + bytes_of(part.begin - range.begin);
     if (!part.empty())
       (stream_ ? kernels_.copy_stream : kernels_.copy)(output(part.begin), nullptr, from, bytes_of(part.count));
     ++takes_;
@@ -302,11 +323,11 @@ std::optional<uint32_t> SharedSum::claim(std::atomic<uint64_t>& tickets, uint64_
 }
 
 bool SharedSum::claims_put() {
-  if (put_ == rounds_ || put_ >= taken_ + Workspace::kSlots) return false;
+  if (put_ == rounds_ || put_ >= taken_ + Workspace::kRounds) return false;
   const uint64_t round = number(put_);
   const Range range = round_range(put_);
   own_claims_[slot_of(round)] = 0;
-  kernels_.copy(mine().inputs[slot_of(round)].data, nullptr, input(range.begin), bytes_of(range.count));
+  kernels_.copy(input_room(me_, put_), nullptr, input(range.begin), bytes_of(range.count));
   ++put_;
   mine().flags.put.store(round + 1, std::memory_order_release);  // pairs with has()
   return true;
@@ -316,7 +337,7 @@ bool SharedSum::claims_sum() {
   if (summed_ == rounds_ || put_ <= summed_ || entered_ < world()) return false;
   const uint64_t round = number(summed_);
   if (!all_have(put_seen_, round + 1)) return false;
-  if (round >= Workspace::kSlots && !all_have(taken_seen_, round + 1 - Workspace::kSlots)) return false;
+  if (round >= Workspace::kRounds && !all_have(taken_seen_, round + 1 - Workspace::kRounds)) return false;
   Workspace& shared = *pieces_[0];
   const uint32_t slot = slot_of(round);
   const Range range = round_range(summed_);
@@ -324,7 +345,7 @@ bool SharedSum::claims_sum() {
   const auto piece = claim(shared.tickets[slot].value, round + 1, pieces_in(range));
   if (piece) {
     const Range at = piece_of(range, *piece);
-    sum_round(round, range, at, shared.results[slot].data + bytes_of(at.begin - range.begin));
+    sum_round(summed_, at, result_room(0, summed_) + bytes_of(at.begin - range.begin));
     own_claims_[slot] |= uint64_t{1} << *piece;
     // Release: pairs with the acquire in claims_take().
     shared.done[slot].value.fetch_add(1, std::memory_order_release);
@@ -346,9 +367,8 @@ bool SharedSum::claims_take() {
   for (uint32_t piece = 0; piece < pieces; ++piece) {
     if ((own_claims_[slot] >> piece & 1) != 0) continue;
     const Range at = piece_of(range, piece);
-    (stream_ ? kernels_.copy_stream : kernels_.copy)(output(at.begin), nullptr,
-                                                     pieces_[0]->results[slot].data + bytes_of(at.begin - range.begin),
-                                                     bytes_of(at.count));
+    (stream_ ? kernels_.copy_stream : kernels_.copy)(
+        output(at.begin), nullptr, result_room(0, taken_) + bytes_of(at.begin - range.begin), bytes_of(at.count));
   }
   claims_expected_[slot] += pieces;
   ++taken_;

@@ -50,7 +50,10 @@ class SharedSum {
   SharedSum(std::unique_ptr<SharedArea> area, Transport& transport, std::vector<Rank> members, uint32_t me);
   ~SharedSum();
 
+  SharedArea& area() { return *area_; }
   uint64_t take_turn() { return next_turn_++; }
+  // Whether every turn that has been taken is complete.
+  bool idle() const { return turns_complete_ + 1 == next_turn_; }
   // Whether `turn` can begin: the one before is complete.
   bool may_begin(uint64_t turn) const { return turns_complete_ + 1 == turn; }
   bool begun(uint64_t turn) const { return turn_ == turn; }
@@ -86,7 +89,10 @@ class SharedSum {
   std::byte* output(size_t element) const { return call_.output + bytes_of(element); }
   const std::byte* input(size_t element) const { return call_.input + bytes_of(element); }
   uint64_t number(uint32_t round) const { return first_round_ + round; }
-  static uint32_t slot_of(uint64_t number) { return static_cast<uint32_t>(number % Workspace::kSlots); }
+  static uint32_t slot_of(uint64_t number) { return static_cast<uint32_t>(number % Workspace::kRounds); }
+  size_t ring_offset(uint32_t round) const;
+  std::byte* input_room(uint32_t member, uint32_t round) const;
+  std::byte* result_room(uint32_t member, uint32_t round) const;
   Range round_range(uint32_t round) const;
   Range part_of(const Range& whole, uint32_t part) const;
   Range piece_of(const Range& whole, uint32_t piece) const;
@@ -111,7 +117,7 @@ class SharedSum {
   bool step_in_place();
   bool parts_are_done() const;
   void sum_in_place(const Range& range);
-  void sum_round(uint64_t number, const Range& round, const Range& range, std::byte* result);
+  void sum_round(uint32_t round, const Range& range, std::byte* result);
   void reduce(std::byte* dst, std::byte* dst2, size_t count);
   static std::optional<uint32_t> claim(std::atomic<uint64_t>& tickets, uint64_t number, uint32_t pieces);
 
@@ -126,10 +132,11 @@ class SharedSum {
       taken_seen_{&Workspace::Flags::taken, {}};
 
   uint64_t next_turn_ = 1, turns_complete_ = 0;
-  uint64_t turn_ = 0;                                 // the latest that has begun
-  uint64_t first_round_ = 0;                          // the number of this turn's first round
-  uint64_t claims_expected_[Workspace::kSlots] = {};  // pieces summed in the slot up to the latest round taken here
-  uint64_t parts_expected_ = 0;                       // pieces summed in place in all turns, this one included
+  uint64_t turn_ = 0;                                  // the latest that has begun
+  uint64_t first_round_ = 0;                           // the number of this turn's first round
+  size_t ring_at_ = 0;                                 // where that begins in the rings
+  uint64_t claims_expected_[Workspace::kRounds] = {};  // pieces summed in the slot up to the latest round taken here
+  uint64_t parts_expected_ = 0;                        // pieces summed in place in all turns, this one included
 
   // This turn.
   SharedSumCall call_;
@@ -137,17 +144,18 @@ class SharedSum {
   size_t grain_ = 1;        // elements; parts begin at multiples
   size_t round_count_ = 1;  // elements of a whole round
   size_t piece_count_ = 1;  // elements of a piece
+  size_t stride_ = 1;       // bytes of a round in the rings
   uint32_t rounds_ = 0;
   bool stream_ = false;  // outputs do not stay in the caches
   Mode mode_ = Mode::undecided;
   bool named_ = false;    // input and output have been named to the others
   uint32_t entered_ = 0;  // members 0..entered_-1 have entered the turn
   std::optional<uint32_t> differing_;
-  uint32_t put_ = 0, summed_ = 0, taken_ = 0;    // rounds that this rank has put, summed (or found all claimed), taken
-  uint32_t takes_ = 0;                           // owners: parts of round taken_ that have been copied out
-  uint64_t own_claims_[Workspace::kSlots] = {};  // claims: bit i: this rank has summed piece i of the slot's round
-  uint32_t part_pieces_ = 0;                     // in place: pieces summed by this rank
-  bool told_ = false;                            // in place: and told
+  uint32_t put_ = 0, summed_ = 0, taken_ = 0;     // rounds that this rank has put, summed (or found all claimed), taken
+  uint32_t takes_ = 0;                            // owners: parts of round taken_ that have been copied out
+  uint64_t own_claims_[Workspace::kRounds] = {};  // claims: bit i: this rank has summed piece i of the slot's round
+  uint32_t part_pieces_ = 0;                      // in place: pieces summed by this rank
+  bool told_ = false;                             // in place: and told
   std::vector<const void*> sources_;
   std::vector<std::byte*> inputs_, outputs_;  // in place: all ranks'
   std::vector<std::byte> block_;              // in place: sums on their way past the caches

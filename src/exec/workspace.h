@@ -9,9 +9,20 @@
 namespace rondo {
 
 struct Workspace {
-  static constexpr uint32_t kSlots = 8;  // rounds in flight
-  static constexpr size_t kSlotBytes = size_t{256} << 10;
-  static constexpr uint32_t kMostPieces = 64;  // of a round
+  static constexpr uint32_t kRounds = 8;                    // in flight
+  static constexpr size_t kRoundBytes = size_t{256} << 10;  // at most
+  static constexpr uint32_t kMostPieces = 64;               // of a round
+  // Rounds follow each other in a ring, whatever their size, so that a line is written again only when it has long left
+  // the caches of the cores that read it: taking a line back from another core costs twice as much as from the cache
+  // that all share. With room for two more rounds than are in flight, one that begins at the ring's start again never
+  // meets one that is.
+  static constexpr size_t kGap = 128;
+  static constexpr size_t kRingBytes = (kRounds + 2) * (kRoundBytes + kGap);
+  // Rings of different members begin at different offsets of a page: what is read from all of them at once would
+  // otherwise lie in the same few sets of the caches.
+  static constexpr size_t kStagger = 320;
+  static constexpr uint32_t kStaggers = 12;
+  static constexpr size_t stagger(uint32_t member) { return member % kStaggers * kStagger; }
 
   struct alignas(128) Line {
     std::atomic<uint64_t> value;
@@ -30,24 +41,22 @@ struct Workspace {
     alignas(128) std::atomic<uint64_t> taken;
     alignas(128) std::atomic<uint64_t> left;
   };
-  struct alignas(128) Slot {
-    std::byte data[kSlotBytes];
-    // Slots of a power of two would all begin in the same few sets of the caches.
-    std::byte gap[128];
+  struct alignas(4096) Ring {
+    std::byte data[kRingBytes + kStaggers * kStagger];
   };
 
   Entry entries[2];
   Flags flags;
-  // Claimed sums, in the piece of member 0. `tickets`: round + 1 << 16 | pieces claimed; `done`: pieces summed in the
-  // slot.
-  Line tickets[kSlots], done[kSlots];
+  // Claimed sums, in the piece of member 0, by round mod kRounds. `tickets`: round + 1 << 24 | pieces claimed; `done`:
+  // pieces summed, over all rounds.
+  Line tickets[kRounds], done[kRounds];
   // In place: turn << 24 | pieces claimed of the owner's part; pieces summed in all turns, in the piece of member 0.
   Line part_tickets, parts_done;
   // Not 0 while the owner holds a claim.
   Line holds;
-  Slot inputs[kSlots];
+  Ring inputs;
   // The owner's sums, or (claims, in the piece of member 0) everybody's.
-  Slot results[kSlots];
+  Ring results;
 };
 
 }  // namespace rondo

@@ -113,6 +113,8 @@ class SharedArea {
   virtual const std::byte* of(uint32_t index) = 0;
   // The same piece for writing, where Writers::members was asked for; else null.
   virtual std::byte* open(uint32_t index) = 0;
+  // Takes the memory of mine() from the system now, where it would come page by page at the first touch.
+  virtual void populate() = 0;
   // Writers::members: no member will touch mine() any more, so that its room may be used again once the object is gone.
   // Without it the room stays out of use while the transport lives.
   virtual void settled() = 0;

@@ -239,6 +239,7 @@ class LoopbackArea final : public SharedArea {
   std::byte* mine() override { return mine_.get(); }
   const std::byte* of(uint32_t index) override { return piece(index); }
   std::byte* open(uint32_t index) override { return writers_ == Writers::members ? piece(index) : nullptr; }
+  void populate() override {}
   void settled() override {}
   void wake() override {
     const std::lock_guard lock(state_->mutex);

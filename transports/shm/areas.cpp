@@ -1,5 +1,7 @@
 #include "transports/shm/areas.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -8,6 +10,7 @@ namespace rondo::shm {
 
 namespace {
 
+constexpr uint64_t kPage = 4096;
 constexpr size_t kClosedKept = 256;
 constexpr uint64_t kInHeapBit = uint64_t{1} << 63;  // of an entry's offset
 
@@ -29,6 +32,12 @@ class ShmArea final : public SharedArea {
   std::byte* mine() override { return allocator_->at(piece_); }
   const std::byte* of(uint32_t index) override { return piece(index); }
   std::byte* open(uint32_t index) override { return piece_.writers == Writers::members ? piece(index) : nullptr; }
+  void populate() override {
+    // Only time is lost where the kernel does not know the advice, or cannot follow it.
+    const uint64_t begin = reinterpret_cast<uintptr_t>(mine()) / kPage * kPage;
+    const uint64_t end = reinterpret_cast<uintptr_t>(mine()) + piece_.bytes;
+    (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
+  }
   void settled() override { settled_ = true; }
   void wake() override {
     allocator_->mark_wake();
