@@ -37,7 +37,7 @@ void Communicator::gather_facts() {
   facts_.world = world();
   facts_.cells = group_->cells != nullptr;
   facts_.workspace = group_->shared_sum != nullptr;
-  facts_.crowded = fabric_->crowded();
+  facts_.ranks_a_cpu = fabric_->ranks_a_cpu();
   facts_.one_memory = true;
   facts_.determinism = settings_.determinism;
   facts_.message_bytes = SIZE_MAX;
@@ -110,12 +110,12 @@ Status Communicator::prepare(Operation& operation, const Request& request) {
     if (algorithm.means == Means::cells) {
       operation.kind = OperationKind::one_shot;
       operation.turn = group_->cells->next_turn++;
-      remember_kind(request, operation.call);
     } else {
       operation.kind = OperationKind::shared_sum;
       operation.turn = group_->shared_sum->take_turn();
-      operation.form = algorithm.means == Means::owner_sums ? SumForm::owners : SumForm::claims;
+      operation.form = form_of(algorithm.means);
     }
+    remember_kind(request, operation.call, choice);
     return {};
   }
   const Shape shape{.collective = request.collective,

@@ -65,7 +65,7 @@ class Communicator {
   Result<OperationRef> collective(const Request& request, Block block);
   // The blocking form: the status with which it has ended.
   Status run(const Request& request);
-  // The short way of a blocking allreduce: small, on shared memory, of a kind that has been called before, so that
+  // The short way of a blocking allreduce: on shared memory, of a kind that has been called before, so that
   // neither Operation nor allocation is needed. False: not one of these, nothing has happened; true: it has ended, and
   // `*status`, which was ok, says how.
   struct AllreduceArgs {
@@ -107,10 +107,12 @@ class Communicator {
   bool this_thread_in_a_group() const;
   void gather_facts();
   // short_way.cpp
-  struct OneShotKind {
+  struct RepeatedKind {
     size_t count = SIZE_MAX;
     int dtype = 0, op = 0;
-    uint32_t bytes = 0;
+    size_t bytes = 0;
+    Means means = Means::cells;
+    size_t piece_bytes = 0;
     uint32_t divisor = 0;
     Call call;
     CallBoard::PackedCall packed{};
@@ -119,9 +121,11 @@ class Communicator {
   };
   static constexpr size_t kKinds = 16;
   static size_t kind_index(size_t count, int dtype, int op);
-  void remember_kind(const Request& request, const Call& call);
+  void remember_kind(const Request& request, const Call& call, const Choice& choice);
+  static SumForm form_of(Means means) { return means == Means::owner_sums ? SumForm::owners : SumForm::claims; }
   bool repeat_with_lease(const AllreduceArgs& args, OperationRef* rest);
-  OperationRef start_rest(const AllreduceArgs& args, const OneShotKind& kind, const BoardEntry& entry, uint64_t turn);
+  void repeat_sum(const AllreduceArgs& args, const RepeatedKind& kind, const BoardEntry& entry, OperationRef* rest);
+  OperationRef start_rest(const AllreduceArgs& args, const RepeatedKind& kind, const BoardEntry& entry, uint64_t turn);
   BoardEntry record(const Call& call);
   Status prepare(Operation& operation, const Request& request);
 
@@ -138,7 +142,7 @@ class Communicator {
     uint32_t hash = 0;
   };
   Remembered choices_[kCollectiveCount];  // the latest of each collective
-  OneShotKind kinds_[kKinds];             // small allreduces that have been called before
+  RepeatedKind kinds_[kKinds];            // allreduces by an intrinsic that have been called before
   OperationRef spare_;                    // for one that takes longer than a spin
 
   struct Deferred {

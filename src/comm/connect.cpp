@@ -173,8 +173,8 @@ Status Fabric::connect() {
     }
   }
   // More ranks than processors on this machine: who spins keeps the awaited rank from running.
-  crowded_ = crowded_by(cards);
-  spins_ = crowded_ ? 2 : 100;
+  ranks_a_cpu_ = ranks_a_cpu(cards);
+  spins_ = ranks_a_cpu_ > 1 ? 2 : 100;
   yields_ = 300;
   std::vector<Transport*> used;
   for (const auto& transport : transports_) used.push_back(transport.get());
@@ -208,12 +208,15 @@ Status Fabric::first_cause(const Status& seen) {
 }
 
 // Ranks of fake hosts share this machine too: what counts is where they run, not what they pretend.
-bool Fabric::crowded_by(const std::vector<Card>& cards) const {
+uint32_t Fabric::ranks_a_cpu(const std::vector<Card>& cards) const {
   const std::string here = options_.host_id.empty() ? found_host_id() : options_.host_id;
   std::vector<const Card*> local;
   for (const Card& card : cards)
     if (card.host_id.starts_with(here)) local.push_back(&card);
-  return local.size() > 1 && local.size() > usable_cpus(local);
+  const auto ranks = static_cast<uint32_t>(local.size());
+  if (ranks < 2) return 1;
+  const uint32_t cpus = std::max(usable_cpus(local), 1u);
+  return (ranks + cpus - 1) / cpus;
 }
 
 // The rendezvous: every rank learns every other's host and control addresses.

@@ -50,7 +50,8 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   uint32_t world() const { return identity_.world; }
   const Config& config() const { return options_.config; }
   const Logger& log() const { return options_.log; }
-  bool crowded() const { return crowded_; }
+  // Ranks on a processor of this machine, rounded up.
+  uint32_t ranks_a_cpu() const { return ranks_a_cpu_; }
   bool same_host(Rank other) const { return host_of_[other] == host_of_[identity_.rank]; }
   // Whether this process is a fork of the one that made the fabric.
   bool forked() const { return fork_mark_ != nullptr && *static_cast<const volatile char*>(fork_mark_) == 0; }
@@ -82,9 +83,11 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
     settle(operation, block);
     return {};
   }
-  // With the lease held, for the length of a spin: whether every other member has published `turn` under the same
-  // fingerprint; their payloads are then in the group's sources.
+  // short_way.cpp; with the lease held, for the length of a spin. Whether every other member has published `turn` under
+  // the same fingerprint; their payloads are then in the group's sources.
   bool await_cells(Group& group, uint64_t turn, uint64_t fingerprint);
+  // Whether the turn that has begun is complete.
+  bool complete_sum(SharedSum& sum);
   // Until the operation ends or the time is over (negative: no limit of its own).
   void wait(Operation& operation, int64_t timeout_ns);
   // Drives progress once.
@@ -124,7 +127,9 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   };
   Status share_memory(Group& group, Areas areas);
   Status open_descriptors();
-  bool crowded_by(const std::vector<Card>& cards) const;
+  uint32_t ranks_a_cpu(const std::vector<Card>& cards) const;
+
+  bool look_again(uint32_t tries, SharedArea& area);
 
   // wait.cpp
   void settle(Operation& operation, bool block);
@@ -133,7 +138,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   bool pass();  // executor and what came of it
   bool control_pass();
   void handle(const ControlMessage& message);
-  void drive_or_pass(Operation& operation, uint32_t turn);
+  bool drive_or_pass(Operation& operation, uint32_t turn);
   bool spin(Operation& operation);
   bool yield(Operation& operation);
   bool arm();
@@ -181,7 +186,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   void* fork_mark_ = nullptr;                      // a page that a fork wipes
 
   Lease lease_;
-  bool crowded_ = false;  // more ranks than processors on this machine
+  uint32_t ranks_a_cpu_ = 1;
   uint32_t spins_ = 0, yields_ = 0;
   uint64_t ended_seen_ = 0;
 

@@ -49,18 +49,20 @@ void Fabric::drain(const UniqueFd& bell) {
 }
 
 // Drives the one operation; everything else now and then, or every time when something else is under way.
-void Fabric::drive_or_pass(Operation& operation, uint32_t turn) {
-  if (turn % 8 == 7 || executor_->running() > 1) {
-    pass();
-  } else {
-    executor_->drive(operation);
-  }
+bool Fabric::drive_or_pass(Operation& operation, uint32_t turn) {
+  return turn % 8 == 7 || executor_->running() > 1 ? pass() : executor_->drive(operation);
 }
 
+// For so many looks in vain in a row.
 bool Fabric::spin(Operation& operation) {
+  uint32_t moves = 0;
   for (uint32_t i = 0; i < spins_; ++i) {
-    drive_or_pass(operation, i);
+    const bool moved = drive_or_pass(operation, i);
     if (operation.ended()) return true;
+    if (moved) {
+      i = 0;
+      if (++moves % 64 == 0) control_pass();
+    }
     pause_cpu();
     if (lease_.wanted()) lease_.hand_over();
   }

@@ -7,6 +7,17 @@
 namespace rondo {
 namespace {
 
+// Measured by bench/compare's worker on 2 cores, 2 to 8 ranks: up to here one exchange of whole inputs is at least as
+// quick as sums through a workspace (2 ranks: equal at 4 KiB, 3.2 us beside 1.5 at 16 KiB; 8 ranks: 14 us beside 12),
+// and memory from rondo_alloc, which only those leave where it is, gains from here on.
+constexpr size_t kOneShotAtMost = 4096;
+// Up to here, with so many ranks on a processor, claimed sums are ahead of owner sums, for which every rank must run
+// twice (2 on a processor: 11 us beside 14 at 16 KiB, 34 beside 26 at 64 KiB; 4 on a processor: 22 beside 31, 52 beside
+// 64, 280 beside 370 at 512 KiB, equal from 1 MiB on).
+constexpr size_t claims_at_most(uint32_t ranks_a_cpu) {
+  return ranks_a_cpu < 2 ? 0 : size_t{2048} << 2 * std::min(ranks_a_cpu, 4u);
+}
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -33,9 +44,9 @@ std::vector<std::string_view> preferred(Collective collective, size_t bytes, con
   const bool shared = facts.one_memory;
   switch (collective) {
     case Collective::allreduce:
-      if (shared && bytes <= kOneShotBytes) return {"oneshot", "direct"};
-      if (shared && facts.crowded) return {"claims", "owners", "direct", "ring"};
-      if (shared) return {"owners", "direct", "ring"};
+      if (shared && bytes <= (facts.workspace ? kOneShotAtMost : kOneShotBytes)) return {"oneshot", "direct"};
+      if (shared && bytes <= claims_at_most(facts.ranks_a_cpu)) return {"claims", "owners", "direct", "ring"};
+      if (shared) return {"owners", "claims", "direct", "ring"};
       if (bytes <= (32u << 10)) return {"recursive_doubling", "direct"};
       if (bytes <= (512u << 10)) return {"halving_doubling", "direct"};
       return {"ring", "direct"};

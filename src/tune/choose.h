@@ -39,7 +39,7 @@ struct CommFacts {
   bool one_memory = false;          // all members share memory
   bool cells = false;               // the one-shot exchange is there
   bool workspace = false;           // the workspace that all members write is there
-  bool crowded = false;             // more ranks than processors
+  uint32_t ranks_a_cpu = 1;         // of this host, rounded up
   size_t message_bytes = 64 << 10;  // the largest message that every link takes
   size_t piece_bytes = 0;           // wished by the user; 0: chosen
   uint32_t window = 0;              // the same
