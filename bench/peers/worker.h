@@ -1,9 +1,9 @@
 // The measuring loop that every library in bench/compare runs, so that only the allreduce differs. One process is one
 // rank.
 //
-// For each size: samples of K back-to-back calls (K = 1 from 64 KiB up); the input is rewritten before each sample and
-// touched before each call; a sample's time is the largest over ranks; printed is the median, in ns per call, as one
-// JSON line a size on rank 0. The last result of each size is checked.
+// For each size, after a few calls: samples of K back-to-back calls (K = 1 from 64 KiB up); the input is rewritten
+// before each sample and touched before each call; a sample's time is the largest over ranks; printed is the median, in
+// ns per call, as one JSON line a size on rank 0. The last result of each size is checked.
 #pragma once
 
 #include <time.h>
@@ -31,6 +31,8 @@ class Engine {
     return static_cast<float*>(std::aligned_alloc(4096, (count * 4 + 4095) / 4096 * 4096));
   }
 };
+
+constexpr int kWarmUp = 5;
 
 inline int64_t now_ns() {
   timespec t;
@@ -66,6 +68,8 @@ inline int run(Engine& engine, int argc, char** argv) {
       }
       return static_cast<double>(now_ns() - begin) / calls;
     };
+    // What is made on first use, by whatever library, is made here.
+    for (int i = 0; i < kWarmUp; ++i) sample(i);
     double first[1] = {std::max(sample(0), sample(1))};
     engine.max(first, 1);
     const int samples = std::clamp(static_cast<int>(budget_ns / (first[0] * calls + 1)), 5, 2000);
