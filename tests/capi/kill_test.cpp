@@ -59,15 +59,22 @@ int run_rank(Shared& shared, int rank, int victim, const std::string& rendezvous
   if (status == RONDO_OK) {
     shared.joined.fetch_add(1);
     std::mt19937_64 random(seed);
-    std::vector<float> in(200000), out(200000);
+    // Every other job on memory that the others read and write where it lies.
+    std::vector<float> own_in(200000), own_out(200000);
+    float *in = own_in.data(), *out = own_out.data();
+    void *shared_in = nullptr, *shared_out = nullptr;
+    if (seed % 2 == 1 && rondo_alloc(comm, own_in.size() * sizeof(float), &shared_in) == RONDO_OK &&
+        rondo_alloc(comm, own_out.size() * sizeof(float), &shared_out) == RONDO_OK) {
+      in = static_cast<float*>(shared_in);
+      out = static_cast<float*>(shared_out);
+    }
     for (int i = 0; i < 400 && status == RONDO_OK; ++i) {
       const size_t count = random() % 3 == 0 ? random() % 200000 : random() % 300;
       for (size_t k = 0; k < count; ++k) in[k] = static_cast<float>(rank + 1);
       if (random() % 4 == 0) {
-        status =
-            rondo_broadcast(comm, in.data(), count, RONDO_FLOAT32, static_cast<int32_t>(random() % kRanks), nullptr);
+        status = rondo_broadcast(comm, in, count, RONDO_FLOAT32, static_cast<int32_t>(random() % kRanks), nullptr);
       } else {
-        status = rondo_allreduce(comm, in.data(), out.data(), count, RONDO_FLOAT32, RONDO_SUM, nullptr);
+        status = rondo_allreduce(comm, in, out, count, RONDO_FLOAT32, RONDO_SUM, nullptr);
         for (size_t k = 0; status == RONDO_OK && k < count; ++k)
           if (out[k] != 10.0f) return kWrongResult;
       }

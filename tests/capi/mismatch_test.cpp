@@ -60,6 +60,8 @@ const std::vector<Class>& classes() {
       {"count", allreduce_of(100, RONDO_FLOAT32), allreduce_of(101, RONDO_FLOAT32), "count 100", "count 101"},
       {"count that changes the algorithm", allreduce_of(1, RONDO_FLOAT32), allreduce_of(500000, RONDO_FLOAT32),
        "count 1,", "count 500000"},
+      {"count of a large call", allreduce_of(100'000, RONDO_FLOAT32), allreduce_of(100'001, RONDO_FLOAT32),
+       "count 100000", "count 100001"},
       {"zero count on one rank", allgather_of(50), allgather_of(0), "count 50", "count 0"},
       {"dtype of the same size", allreduce_of(5000, RONDO_FLOAT32), allreduce_of(5000, RONDO_INT32), "float32",
        "int32"},
