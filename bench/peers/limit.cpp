@@ -1,7 +1,8 @@
-// What memory allows: bare code for an allreduce among LIMIT_RANKS processes whose buffers all of them map. Above 16
-// KiB every rank reads its 1/p of all p inputs in place and writes the sum into all p outputs, between one entry and
-// one exit synchronisation. Up to 1 KiB every rank puts its input beside its flag, two places in turn, and reads all
-// of them after the one synchronisation. No arguments are checked, nobody is told of anything, and nobody sleeps.
+// What memory allows: bare code for an allreduce among LIMIT_RANKS processes whose buffers all of them map. Above 4 KiB
+// every rank reads its 1/p of all p inputs in place and writes the sum into all p outputs, between one entry and one
+// exit synchronisation; with more ranks than processors whoever runs takes the next 1/p that nobody has taken. Up to 4
+// KiB every rank puts its input beside its flag, two places in turn, and reads all of them after the one
+// synchronisation. No arguments are checked, nobody is told of anything, and nobody sleeps.
 #include <immintrin.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -16,8 +17,7 @@
 
 namespace {
 
-constexpr size_t kSmallBytes = 1024;
-constexpr size_t kStreamBytes = 4 << 20;  // outputs of this size do not stay in the caches anyway
+constexpr size_t kSmallBytes = 4096;
 constexpr size_t kMostValues = 4096;
 
 struct alignas(128) Flag {
@@ -30,7 +30,7 @@ struct alignas(128) Cell {
 };
 
 struct alignas(4096) Place {
-  Flag flag;
+  Flag flag, ticket, done;  // the latter two in the place of rank 0
   Cell cells[2];
   double values[kMostValues];
 };
@@ -43,20 +43,42 @@ class Limit final : public peers::Engine {
         places_(places),
         memory_(memory),
         buffer_bytes_(buffer_bytes),
-        patience_(world > sysconf(_SC_NPROCESSORS_ONLN) ? 2 : 200) {}
+        crowded_(world > sysconf(_SC_NPROCESSORS_ONLN)),
+        patience_(crowded_ ? 2 : 200) {}
   int rank() const override { return rank_; }
   int world() const override { return world_; }
   float* buffer(size_t) override { return at(rank_, buffers_++); }
 
-  void allreduce(const float* in, float* out, size_t count) override {
+  void run(const peers::Call& call) override {
+    const float* const in = call.in;
+    float* const out = call.out;
+    const size_t count = call.count;
     if (count * sizeof(float) <= kSmallBytes) return small(in, out, count);
     const int input = in == at(rank_, 0) ? 0 : 1, output = out == at(rank_, 0) ? 0 : 1;
     const size_t part = (count / static_cast<size_t>(world_) + 15) / 16 * 16;
-    const size_t begin = std::min(count, part * static_cast<size_t>(rank_));
-    const size_t end = rank_ + 1 == world_ ? count : std::min(count, begin + part);
+    const auto world = static_cast<uint64_t>(world_);
+    const auto sum_part = [&](uint64_t number) {
+      const size_t begin = std::min(count, part * number);
+      const size_t end = number + 1 == static_cast<uint64_t>(world_) ? count : std::min(count, begin + part);
+      sum(input, output, begin, end, 2 * world * count * sizeof(float) > cache_bytes_);
+    };
     barrier();
-    sum(input, output, begin, end, count * sizeof(float) >= kStreamBytes);
-    barrier();
+    if (!crowded_) {
+      sum_part(static_cast<uint64_t>(rank_));
+      barrier();
+      return;
+    }
+    // Tickets and parts done are counted over all calls; a ticket of the next call is not drawn before this one is
+    // over.
+    const uint64_t first = calls_++ * world;
+    std::atomic<uint64_t>& ticket = places_[0].ticket.turn;
+    for (uint64_t mine = ticket.load(); mine < first + world;)
+      if (ticket.compare_exchange_weak(mine, mine + 1)) {
+        sum_part(mine - first);
+        places_[0].done.turn.fetch_add(1);
+        mine = ticket.load();
+      }
+    await(places_[0].done.turn, first + world);
   }
 
   void max(double* values, size_t count) override {
@@ -105,8 +127,16 @@ class Limit final : public peers::Engine {
     for (size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
   }
 
+  static void add_twice(float* to, float* and_to, const float* a, const float* b, size_t count) {
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) to[i] = and_to[i] = a[i] + b[i];
+  }
+
   // In blocks that stay in the first cache: every input and every output is one stream at a time.
   void sum(int input, int output, size_t begin, size_t end, bool stream) {
+    if (world_ == 2 && !stream)
+      return add_twice(at(0, output) + begin, at(1, output) + begin, at(0, input) + begin, at(1, input) + begin,
+                       end - begin);
     for (size_t at_element = begin; at_element < end; at_element += kBlock) {
       const size_t count = std::min(kBlock, end - at_element);
       add(block_, at(0, input) + at_element, at(1, input) + at_element, count);
@@ -119,7 +149,11 @@ class Limit final : public peers::Engine {
   void put(float* to, size_t count, bool stream) const {
     size_t i = 0;
     if (stream)
+#ifdef __AVX__
+      for (; i + 8 <= count; i += 8) _mm256_stream_ps(to + i, _mm256_load_ps(block_ + i));
+#else
       for (; i + 4 <= count; i += 4) _mm_stream_ps(to + i, _mm_load_ps(block_ + i));
+#endif
     std::copy_n(block_ + i, count - i, to + i);
   }
 
@@ -129,7 +163,11 @@ class Limit final : public peers::Engine {
   Place* places_;
   std::byte* memory_;
   size_t buffer_bytes_;
+  bool crowded_;  // more ranks than processors
   int patience_;
+  uint64_t calls_ = 0;
+  // Where all buffers together do not stay in the last cache, outputs are stored past it.
+  const size_t cache_bytes_ = static_cast<size_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 1L << 20));
   int buffers_ = 0;
   uint64_t turn_ = 0, small_turn_ = 0;
 };

@@ -19,8 +19,20 @@ class Rondo final : public peers::Engine {
   ~Rondo() override { rondo_destroy(comm_); }
   int rank() const override { return rondo_rank(comm_); }
   int world() const override { return rondo_world(comm_); }
-  void allreduce(const float* in, float* out, size_t count) override {
-    must(comm_, rondo_allreduce(comm_, in, out, count, RONDO_FLOAT32, RONDO_SUM, nullptr));
+  void run(const peers::Call& call) override {
+    const auto [collective, in, out, count, block] = call;
+    switch (collective) {
+      case peers::Collective::allreduce:
+        return must(comm_, rondo_allreduce(comm_, in, out, count, RONDO_FLOAT32, RONDO_SUM, nullptr));
+      case peers::Collective::reduce_scatter:
+        return must(comm_, rondo_reduce_scatter(comm_, in, out, block, RONDO_FLOAT32, RONDO_SUM, nullptr));
+      case peers::Collective::allgather:
+        return must(comm_, rondo_allgather(comm_, in, out, block, RONDO_FLOAT32, nullptr));
+      case peers::Collective::broadcast:
+        return must(comm_, rondo_broadcast(comm_, out, count, RONDO_FLOAT32, 0, nullptr));
+      case peers::Collective::alltoall:
+        return must(comm_, rondo_alltoall(comm_, in, out, block, RONDO_FLOAT32, nullptr));
+    }
   }
   void max(double* values, size_t count) override {
     must(comm_, rondo_allreduce(comm_, values, values, count, RONDO_FLOAT64, RONDO_MAX, nullptr));
