@@ -10,7 +10,7 @@ namespace rondo {
 
 struct Workspace {
   static constexpr uint32_t kRounds = 8;                    // in flight
-  static constexpr size_t kRoundBytes = size_t{256} << 10;  // at most
+  static constexpr size_t kRoundBytes = size_t{128} << 10;  // at most
   static constexpr uint32_t kMostPieces = 64;               // of a round
   // Rounds follow each other in a ring, whatever their size, so that a line is written again only when it has long left
   // the caches of the cores that read it: taking a line back from another core costs twice as much as from the cache
