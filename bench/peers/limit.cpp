@@ -20,6 +20,14 @@ namespace {
 constexpr size_t kSmallBytes = 4096;
 constexpr size_t kMostValues = 4096;
 
+#ifdef __AVX__
+constexpr size_t kStored = 8;
+void store_past_caches(float* to, const float* from) { _mm256_stream_ps(to, _mm256_load_ps(from)); }
+#else
+constexpr size_t kStored = 4;
+void store_past_caches(float* to, const float* from) { _mm_stream_ps(to, _mm_load_ps(from)); }
+#endif
+
 struct alignas(128) Flag {
   std::atomic<uint64_t> turn;
 };
@@ -149,11 +157,7 @@ class Limit final : public peers::Engine {
   void put(float* to, size_t count, bool stream) const {
     size_t i = 0;
     if (stream)
-#ifdef __AVX__
-      for (; i + 8 <= count; i += 8) _mm256_stream_ps(to + i, _mm256_load_ps(block_ + i));
-#else
-      for (; i + 4 <= count; i += 4) _mm_stream_ps(to + i, _mm_load_ps(block_ + i));
-#endif
+      for (; i + kStored <= count; i += kStored) store_past_caches(to + i, block_ + i);
     std::copy_n(block_ + i, count - i, to + i);
   }
 
