@@ -14,7 +14,7 @@ extern constinit const Algorithm allreduce_claims = {
     .chunks = one_chunk_a_lane,
     .order = SumOrder::canonical,
     .cost = "2 scheduler turns, n bytes in, n summed, n out; shared memory that all ranks write, crowded hosts",
-    .means = Means::claimed_sums,
+    .means = Means::claims,
 };
 
 }  // namespace rondo::algo

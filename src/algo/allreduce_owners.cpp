@@ -13,7 +13,7 @@ extern constinit const Algorithm allreduce_owners = {
     .chunks = one_chunk_a_rank_and_lane,
     .order = SumOrder::canonical,
     .cost = "3 phases, (p-1)/p n bytes in, n summed, (p-1)/p n out; shared memory that all ranks write",
-    .means = Means::owner_sums,
+    .means = Means::workspace,
 };
 
 }  // namespace rondo::algo

@@ -19,18 +19,23 @@
   X(broadcast_chain)              \
   X(broadcast_scatter_allgather)  \
   X(broadcast_flat)               \
+  X(broadcast_workspace)          \
   X(allgather_ring)               \
   X(allgather_bruck)              \
   X(allgather_direct)             \
+  X(allgather_workspace)          \
   X(reduce_scatter_ring)          \
   X(reduce_scatter_direct)        \
+  X(reduce_scatter_workspace)     \
   X(alltoall_pairwise)            \
+  X(alltoall_workspace)           \
   X(gather_linear)                \
   X(gather_binomial)              \
   X(scatter_linear)               \
   X(scatter_binomial)             \
   X(barrier_dissemination)        \
-  X(barrier_flat)
+  X(barrier_flat)                 \
+  X(barrier_workspace)
 
 namespace rondo {
 namespace algo {

@@ -19,9 +19,9 @@ enum class SumOrder : uint8_t {
 // What runs an algorithm: its steps, or an intrinsic over shared memory.
 enum class Means : uint8_t {
   steps,
-  cells,         // the one-shot exchange
-  owner_sums,    // a workspace, every rank sums its own part
-  claimed_sums,  // a workspace, whoever is running sums the next piece
+  cells,      // the one-shot exchange
+  workspace,  // rounds through memory that all ranks write, every rank making its own part
+  claims,     // the same, whoever is running sums the next piece
 };
 
 struct Algorithm {

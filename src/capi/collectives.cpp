@@ -28,7 +28,18 @@ rondo_status start(rondo_comm* comm, Request request, Types types, rondo_op** op
     if (!redop.ok()) return redop.status();
     request.dtype = dtype.value();
     request.op = redop.value();
-    if (op == nullptr) return comm->communicator->run(request);
+    if (op == nullptr) {
+      Status verdict;
+      const bool repeated = !request.vector_form && comm->communicator->repeat({.collective = request.collective,
+                                                                                .in = request.input,
+                                                                                .out = request.output,
+                                                                                .count = request.count,
+                                                                                .dtype = types.dtype,
+                                                                                .op = types.redop,
+                                                                                .root = request.root},
+                                                                               &verdict);
+      return repeated ? verdict : comm->communicator->run(request);
+    }
     auto started = comm->communicator->collective(request, Block::no);
     if (!started.ok()) return started.status();
     return deliver(comm, std::move(started).value(), op);
@@ -57,7 +68,9 @@ rondo_status rondo_allreduce(rondo_comm* comm, const void* in, void* out, size_t
   bool handled = false;
   const rondo_status status = guard(comm, [&] {
     Status verdict;
-    handled = comm->communicator->repeat_allreduce({in, out, count, dtype, redop}, &verdict);
+    handled = comm->communicator->repeat(
+        {.collective = Collective::allreduce, .in = in, .out = out, .count = count, .dtype = dtype, .op = redop},
+        &verdict);
     return verdict;
   });
   return handled || status != RONDO_OK ? status : start(comm, request, {dtype, redop}, nullptr);

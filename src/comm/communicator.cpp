@@ -36,7 +36,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Fabri
 void Communicator::gather_facts() {
   facts_.world = world();
   facts_.cells = group_->cells != nullptr;
-  facts_.workspace = group_->shared_sum != nullptr;
+  facts_.workspace = group_->shared != nullptr && world() <= SharedCollective::kMostMembers;
   facts_.ranks_a_cpu = fabric_->ranks_a_cpu();
   facts_.one_memory = true;
   facts_.determinism = settings_.determinism;
@@ -89,10 +89,12 @@ Status Communicator::run(const Request& request) {
 Status Communicator::prepare(Operation& operation, const Request& request) {
   const size_t bytes = choice_bytes(request, world());
   Remembered& latest = choices_[static_cast<size_t>(request.collective)];
-  if (latest.bytes != bytes) {
-    auto chosen = choose(request.collective, bytes, facts_, settings_.spec);
+  if (latest.bytes != bytes || latest.vector_form != request.vector_form) {
+    CommFacts facts = facts_;
+    facts.workspace = facts.workspace && !request.vector_form;  // where all blocks have one size
+    auto chosen = choose(request.collective, bytes, facts, settings_.spec);
     if (!chosen.ok()) return chosen.status();
-    latest = {bytes, *chosen, chosen->hash()};
+    latest = {bytes, request.vector_form, *chosen, chosen->hash()};
   }
   const Choice& choice = latest.choice;
   operation.call = call_of(request, world());
@@ -111,11 +113,11 @@ Status Communicator::prepare(Operation& operation, const Request& request) {
       operation.kind = OperationKind::one_shot;
       operation.turn = group_->cells->next_turn++;
     } else {
-      operation.kind = OperationKind::shared_sum;
-      operation.turn = group_->shared_sum->take_turn();
+      operation.kind = OperationKind::shared;
+      operation.turn = group_->shared->take_turn();
       operation.form = form_of(algorithm.means);
     }
-    remember_kind(request, operation.call, choice);
+    if (!request.vector_form) remember_kind(request, operation.call, choice);
     return {};
   }
   const Shape shape{.collective = request.collective,

@@ -65,16 +65,19 @@ class Communicator {
   Result<OperationRef> collective(const Request& request, Block block);
   // The blocking form: the status with which it has ended.
   Status run(const Request& request);
-  // The short way of a blocking allreduce: on shared memory, of a kind that has been called before, so that
-  // neither Operation nor allocation is needed. False: not one of these, nothing has happened; true: it has ended, and
+  // The short way of a blocking collective (no v-form): on shared memory, of a kind that has been called before, so
+  // that neither Operation nor allocation is needed. False: not one of these, nothing has happened; true: it has ended,
+  // and
   // `*status`, which was ok, says how.
-  struct AllreduceArgs {
-    const void* in;
-    void* out;
-    size_t count;
-    int dtype, op;  // as the caller gave them, perhaps no DType and no RedOp
+  struct RepeatArgs {
+    Collective collective = Collective::allreduce;
+    const void* in = nullptr;
+    void* out = nullptr;
+    size_t count = 0;
+    int dtype = 0, op = 0;  // as the caller gave them, perhaps no DType and no RedOp
+    int64_t root = 0;
   };
-  bool repeat_allreduce(const AllreduceArgs& args, Status* status);
+  bool repeat(const RepeatArgs& args, Status* status);
   // Point-to-point. peer nullopt: any (receives only).
   struct Transfer {
     OperationKind kind = OperationKind::send;
@@ -108,9 +111,10 @@ class Communicator {
   void gather_facts();
   // short_way.cpp
   struct RepeatedKind {
-    size_t count = SIZE_MAX;
-    int dtype = 0, op = 0;
-    size_t bytes = 0;
+    RepeatArgs key{.count = SIZE_MAX};  // without buffers
+    size_t in_bytes = 0, out_bytes = 0;
+    bool has_in_place = false;
+    intptr_t in_place = 0;  // in - out where that is the one legal way to overlap
     Means means = Means::cells;
     size_t piece_bytes = 0;
     uint32_t divisor = 0;
@@ -120,12 +124,13 @@ class Communicator {
     kernels::ReduceFn reduce = nullptr;
   };
   static constexpr size_t kKinds = 16;
-  static size_t kind_index(size_t count, int dtype, int op);
+  static size_t kind_index(const RepeatArgs& args);
+  static bool fits(const RepeatedKind& kind, const RepeatArgs& args);
   void remember_kind(const Request& request, const Call& call, const Choice& choice);
-  static SumForm form_of(Means means) { return means == Means::owner_sums ? SumForm::owners : SumForm::claims; }
-  bool repeat_with_lease(const AllreduceArgs& args, OperationRef* rest);
-  void repeat_sum(const AllreduceArgs& args, const RepeatedKind& kind, const BoardEntry& entry, OperationRef* rest);
-  OperationRef start_rest(const AllreduceArgs& args, const RepeatedKind& kind, const BoardEntry& entry, uint64_t turn);
+  static SharedForm form_of(Means means) { return means == Means::claims ? SharedForm::claims : SharedForm::rounds; }
+  bool repeat_with_lease(const RepeatArgs& args, OperationRef* rest);
+  void repeat_turn(const RepeatArgs& args, const RepeatedKind& kind, const BoardEntry& entry, OperationRef* rest);
+  OperationRef start_rest(const RepeatArgs& args, const RepeatedKind& kind, const BoardEntry& entry, uint64_t turn);
   BoardEntry record(const Call& call);
   Status prepare(Operation& operation, const Request& request);
 
@@ -138,11 +143,12 @@ class Communicator {
   ScheduleCache schedules_;
   struct Remembered {
     size_t bytes = SIZE_MAX;
+    bool vector_form = false;
     Choice choice;
     uint32_t hash = 0;
   };
   Remembered choices_[kCollectiveCount];  // the latest of each collective
-  RepeatedKind kinds_[kKinds];            // allreduces by an intrinsic that have been called before
+  RepeatedKind kinds_[kKinds];            // calls by an intrinsic that have been made before
   OperationRef spare_;                    // for one that takes longer than a spin
 
   struct Deferred {

@@ -184,8 +184,8 @@ Status Fabric::share_memory(Group& group, Areas areas) {
   }
   std::vector<Rank> ranks;
   for (const Member& member : group.members) ranks.push_back(member.fabric_rank);
-  group.shared_sum =
-      std::make_unique<SharedSum>(std::move(areas.workspace), *areas.transport, std::move(ranks), group.rank);
+  group.shared =
+      std::make_unique<SharedCollective>(std::move(areas.workspace), *areas.transport, std::move(ranks), group.rank);
   return {};
 }
 

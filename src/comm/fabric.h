@@ -86,8 +86,9 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   // short_way.cpp; with the lease held, for the length of a spin. Whether every other member has published `turn` under
   // the same fingerprint; their payloads are then in the group's sources.
   bool await_cells(Group& group, uint64_t turn, uint64_t fingerprint);
-  // Whether the turn that has begun is complete.
-  bool complete_sum(SharedSum& sum);
+  // Whether the next turn can begin, and whether the one that has begun is complete.
+  bool may_begin(SharedCollective& shared);
+  bool complete(SharedCollective& shared);
   // Until the operation ends or the time is over (negative: no limit of its own).
   void wait(Operation& operation, int64_t timeout_ns);
   // Drives progress once.

@@ -85,8 +85,8 @@ bool Executor::drive(Operation& operation) {
     case OperationKind::one_shot:
       moved = drive_one_shot(operation);
       break;
-    case OperationKind::shared_sum:
-      moved = drive_shared_sum(operation);
+    case OperationKind::shared:
+      moved = drive_shared(operation);
       break;
     case OperationKind::send:
       moved = drive_send(operation);
@@ -170,25 +170,28 @@ bool Executor::drive_one_shot(Operation& operation) {
   return true;
 }
 
-bool Executor::drive_shared_sum(Operation& operation) {
-  SharedSum& sum = *operation.group->shared_sum;
-  if (!sum.begun(operation.turn)) {
-    if (!sum.may_begin(operation.turn)) return false;
+bool Executor::drive_shared(Operation& operation) {
+  SharedCollective& shared = *operation.group->shared;
+  if (!shared.begun(operation.turn)) {
+    if (!shared.may_begin(operation.turn)) return false;
     const Binding& binding = operation.binding;
-    sum.begin(operation.turn, {.input = binding.input.base,
-                               .output = binding.output.base,
-                               .count = binding.input.layout.count,
-                               .dtype = binding.dtype,
-                               .op = binding.op,
-                               .divisor = binding.divisor,
-                               .piece_bytes = binding.piece * size_of(binding.dtype),
-                               .form = operation.form,
-                               .fingerprint = operation.fingerprint});
+    shared.begin(operation.turn, {.collective = operation.call.collective,
+                                  .input = binding.input.base,
+                                  .output = binding.output.base,
+                                  .count = binding.input.layout.count,
+                                  .dtype = binding.dtype,
+                                  .op = binding.op,
+                                  .divisor = binding.divisor,
+                                  .root = operation.call.root,
+                                  .piece_bytes = binding.piece * size_of(binding.dtype),
+                                  .form = operation.form,
+                                  .fingerprint = operation.fingerprint});
+    shared.area().wake();
   }
-  const SharedSum::Step step = sum.advance();
-  if (sum.differing()) suspect(operation, *sum.differing(), Status());
-  if (step == SharedSum::Step::complete) finish(operation, Status());
-  return step != SharedSum::Step::still;
+  const SharedCollective::Step step = shared.advance();
+  if (shared.differing()) suspect(operation, *shared.differing(), Status());
+  if (step == SharedCollective::Step::complete) finish(operation, Status());
+  return step != SharedCollective::Step::still;
 }
 
 void Executor::suspect(Operation& operation, Rank rank, Status evidence) {
@@ -228,7 +231,7 @@ void Executor::fail_group(Group& group, const Status& status) {
     }
   }
   drop_sends(group);
-  if (group.shared_sum != nullptr) group.shared_sum->abandon();
+  if (group.shared != nullptr) group.shared->abandon();
   for (DeviceWork& work : device_work_)
     if (work.operation != nullptr && work.operation->group == &group) work.operation = nullptr;
   for (Operation* operation : active_)
@@ -249,9 +252,9 @@ std::vector<Rank> Executor::awaited(const Operation& operation) const {
       for (uint32_t member = 0; member < group.world(); ++member)
         if (group.cells->cells.ready(member, operation.turn).payload == nullptr) add(member);
       break;
-    case OperationKind::shared_sum:
-      if (group.shared_sum->begun(operation.turn))
-        for (const Rank member : group.shared_sum->awaited()) add(member);
+    case OperationKind::shared:
+      if (group.shared->begun(operation.turn))
+        for (const Rank member : group.shared->awaited()) add(member);
       break;
     case OperationKind::send:
     case OperationKind::recv:

@@ -102,7 +102,7 @@ class Executor {
   // the other kinds
   bool drive_schedule(Operation& operation);
   bool drive_one_shot(Operation& operation);
-  bool drive_shared_sum(Operation& operation);
+  bool drive_shared(Operation& operation);
   bool drive_send(Operation& operation);
   bool drive_recv(Operation& operation);
   bool send_pieces(Operation& operation);

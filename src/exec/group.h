@@ -11,7 +11,7 @@
 #include "base/types.h"
 #include "exec/board.h"
 #include "exec/one_shot.h"
-#include "exec/shared_sum.h"
+#include "exec/shared_collective.h"
 #include "transport/contract.h"
 
 namespace rondo {
@@ -31,10 +31,10 @@ struct Group {
   uint64_t chain = 0;           // fingerprint of the calls so far
   uint32_t in_flight = 0;       // collectives started and not complete
   std::unique_ptr<CallBoard> board;
-  std::unique_ptr<OneShotCells> cells;    // null: not all members share memory
-  std::unique_ptr<SharedSum> shared_sum;  // null: there is no memory that all members write
-  Status broken;                          // sticky; the first cause
-  std::atomic<int32_t> health{0};         // its code, for readers without the lease
+  std::unique_ptr<OneShotCells> cells;       // null: not all members share memory
+  std::unique_ptr<SharedCollective> shared;  // null: there is no memory that all members write
+  Status broken;                             // sticky; the first cause
+  std::atomic<int32_t> health{0};            // its code, for readers without the lease
 
   uint32_t world() const { return static_cast<uint32_t>(members.size()); }
 };

@@ -41,7 +41,7 @@ struct Binding {
   std::vector<size_t> counts[2], displs[2];  // owned arrays behind the layouts' spans (v-forms)
 };
 
-enum class OperationKind : uint8_t { schedule, one_shot, shared_sum, send, recv };
+enum class OperationKind : uint8_t { schedule, one_shot, shared, send, recv };
 constexpr bool is_collective(OperationKind kind) { return kind < OperationKind::send; }
 
 // Point-to-point: pieces of `piece_bytes` under one key.
@@ -77,17 +77,17 @@ class Operation {
   uint64_t seq = 0;
   uint64_t fingerprint = 0;
 
-  // schedule, one_shot, shared_sum
+  // schedule, one_shot, shared
   const Schedule* schedule = nullptr;
   Binding binding;
   Walker walker;
   std::vector<Gather> gathers;  // window * lanes
   std::vector<std::byte> scratch;
   size_t scratch_stride = 0;
-  uint64_t turn = 0;               // one_shot, shared_sum
-  SumForm form = SumForm::owners;  // shared_sum
-  bool published = false;          // one_shot
-  uint32_t seen = 0;               // one_shot: members 0..seen-1 have published
+  uint64_t turn = 0;                     // one_shot, shared
+  SharedForm form = SharedForm::rounds;  // shared
+  bool published = false;                // one_shot
+  uint32_t seen = 0;                     // one_shot: members 0..seen-1 have published
 
   UserTransfer user;
   uint32_t sends_pending = 0;  // sends that read the user's memory

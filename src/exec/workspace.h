@@ -1,5 +1,5 @@
-// What lies in one member's piece of a workspace (SharedSum). Lines that different ranks write, or that different
-// events touch, are 128 bytes apart. All counters only rise.
+// What lies in one member's piece of a workspace (SharedCollective). Lines that different ranks write, or that
+// different events touch, are 128 bytes apart. All counters only rise.
 #pragma once
 
 #include <atomic>
@@ -27,25 +27,31 @@ struct Workspace {
   struct alignas(128) Line {
     std::atomic<uint64_t> value;
   };
-  // What the owner says on entering a turn; two in turn. Everything before `turn`, which is stored last.
+  static constexpr uint32_t kEntries = 64;  // the root of broadcasts may be so many turns ahead
+  static constexpr size_t kPayloadBytes = 96;
+  static constexpr uint32_t kTicketBits = 24;
+  // What the owner says on entering a turn. Everything before `turn`, which is stored last.
   struct alignas(128) Entry {
     std::atomic<uint64_t> turn;
     uint64_t fingerprint;
     uint64_t input, output;  // places of the buffers + 1; 0: the others cannot reach them
+    // What the owner gives, where that is small; instead of the places, and in the same line as far as it fits.
+    std::byte payload[kPayloadBytes];
   };
-  // Rounds, over all turns, that the owner has copied in, has summed its part of, has copied out; turns it has left. A
-  // line each.
+  static_assert(sizeof(Entry) == 128);
+  // Rounds, over all turns, that the owner has put, has summed its part of, has done with; turns it has left. A line
+  // each.
   struct Flags {
     alignas(128) std::atomic<uint64_t> put;
     alignas(128) std::atomic<uint64_t> summed;
-    alignas(128) std::atomic<uint64_t> taken;
+    alignas(128) std::atomic<uint64_t> retired;
     alignas(128) std::atomic<uint64_t> left;
   };
   struct alignas(4096) Ring {
     std::byte data[kRingBytes + kStaggers * kStagger];
   };
 
-  Entry entries[2];
+  Entry entries[kEntries];
   Flags flags;
   // Claimed sums, in the piece of member 0, by round mod kRounds. `tickets`: round + 1 << 24 | pieces claimed; `done`:
   // pieces summed, over all rounds.

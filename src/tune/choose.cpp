@@ -54,23 +54,24 @@ std::vector<std::string_view> preferred(Collective collective, size_t bytes, con
       if (shared && bytes <= (64u << 10)) return {"direct", "binomial"};
       return bytes <= (64u << 10) ? std::vector<std::string_view>{"binomial"} : std::vector<std::string_view>{"ring"};
     case Collective::broadcast:
-      if (shared) return {"flat", "binomial"};
+      if (shared) return {"workspace", "flat", "binomial"};
       return bytes <= (64u << 10) || facts.world <= 2 ? std::vector<std::string_view>{"binomial"}
                                                       : std::vector<std::string_view>{"chain", "binomial"};
     case Collective::allgather:
-      if (shared) return {"direct", "ring"};
+      if (shared) return {"workspace", "direct", "ring"};
       return bytes <= (8u << 10) ? std::vector<std::string_view>{"bruck", "ring"}
                                  : std::vector<std::string_view>{"ring"};
     case Collective::reduce_scatter:
-      return shared || bytes <= (16u << 10) ? std::vector<std::string_view>{"direct", "ring"}
-                                            : std::vector<std::string_view>{"ring", "direct"};
+      if (shared) return {"workspace", "direct", "ring"};
+      return bytes <= (16u << 10) ? std::vector<std::string_view>{"direct", "ring"}
+                                  : std::vector<std::string_view>{"ring", "direct"};
     case Collective::alltoall:
-      return {"pairwise"};
+      return {"workspace", "pairwise"};
     case Collective::gather:
     case Collective::scatter:
       return shared ? std::vector<std::string_view>{"linear"} : std::vector<std::string_view>{"binomial", "linear"};
     case Collective::barrier:
-      return {shared ? "flat" : "dissemination", "dissemination"};
+      return {"workspace", shared ? "flat" : "dissemination", "dissemination"};
   }
   return {};
 }
@@ -86,8 +87,8 @@ std::string obstacle(const Algorithm& algorithm, size_t bytes, const CommFacts& 
       if (!facts.cells) return "needs memory that all ranks share";
       if (bytes > kOneShotBytes) return fmt::format("takes at most {} bytes", kOneShotBytes);
       return "";
-    case Means::owner_sums:
-    case Means::claimed_sums:
+    case Means::workspace:
+    case Means::claims:
       return facts.workspace ? "" : "needs memory that all ranks share and write";
   }
   return "";

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "cases.h"
-#include "exec/shared_sum.h"
+#include "exec/shared_collective.h"
 #include "transports/shm/shm.h"
 
 using namespace rondo;
@@ -52,12 +52,12 @@ class Ranks {
       areas.push_back(std::move(*area));
     }
     for (Rank rank = 0; rank < world; ++rank)
-      sums_.push_back(std::make_unique<SharedSum>(std::move(areas[rank]), *transports_[rank], all, rank));
+      sums_.push_back(std::make_unique<SharedCollective>(std::move(areas[rank]), *transports_[rank], all, rank));
   }
   ~Ranks() { sums_.clear(); }
 
   uint32_t world() const { return world_; }
-  SharedSum& at(Rank rank) { return *sums_[rank]; }
+  SharedCollective& at(Rank rank) { return *sums_[rank]; }
   Transport& transport(Rank rank) { return *transports_[rank]; }
 
   // Until all have completed; false when nothing moves any more.
@@ -70,9 +70,9 @@ class Ranks {
         if (std::all_of(complete.begin(), complete.end(), [](bool c) { return c; })) return true;
         continue;
       }
-      const SharedSum::Step step = sums_[rank]->advance();
-      complete[rank] = step == SharedSum::Step::complete;
-      still = step == SharedSum::Step::still ? still + 1 : 0;
+      const SharedCollective::Step step = sums_[rank]->advance();
+      complete[rank] = step == SharedCollective::Step::complete;
+      still = step == SharedCollective::Step::still ? still + 1 : 0;
     }
     return false;
   }
@@ -80,7 +80,7 @@ class Ranks {
  private:
   uint32_t world_;
   std::vector<std::unique_ptr<Transport>> transports_;
-  std::vector<std::unique_ptr<SharedSum>> sums_;
+  std::vector<std::unique_ptr<SharedCollective>> sums_;
 };
 
 enum class Memory { own, allocated, mixed };
@@ -89,7 +89,7 @@ struct SumCase {
   size_t count;
   DType dtype;
   RedOp op;
-  SumForm form;
+  SharedForm form;
   Memory memory;
   size_t piece_bytes;
   bool in_place;
@@ -176,7 +176,7 @@ TEST_CASE("shared sums: every form, memory, count and type, worlds 2 to 9, many 
     uint64_t met = 0;
     for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{world - 1}, size_t{world}, size_t{world + 1},
                                size_t{1000}, size_t{4099}, size_t{65537}})
-      for (const SumForm form : {SumForm::owners, SumForm::claims})
+      for (const SharedForm form : {SharedForm::rounds, SharedForm::claims})
         for (const Memory memory : {Memory::own, Memory::allocated, Memory::mixed})
           for (const size_t piece_bytes : {size_t{64}, size_t{4096}, size_t{1} << 20})
             for (const bool in_place : {false, true}) {
@@ -204,7 +204,7 @@ TEST_CASE("shared sums: more rounds than slots, and outputs beyond the caches") 
   std::mt19937 random(2);
   for (const uint32_t world : {2u, 3u, 5u}) {
     Ranks ranks(world);
-    for (const SumForm form : {SumForm::owners, SumForm::claims})
+    for (const SharedForm form : {SharedForm::rounds, SharedForm::claims})
       for (const Memory memory : {Memory::own, Memory::allocated})
         for (const bool in_place : {false, true}) {
           INFO("world " << world << " form " << static_cast<int>(form) << " memory " << static_cast<int>(memory));
@@ -226,7 +226,7 @@ TEST_CASE("shared sums: more rounds than slots, and outputs beyond the caches") 
 TEST_CASE("shared sums: a turn with another fingerprint stops everybody before anything is summed") {
   Ranks ranks(3);
   std::vector<std::vector<float>> in(3, std::vector<float>(50'000, 1)), out(3, std::vector<float>(50'000, -1));
-  for (const SumForm form : {SumForm::owners, SumForm::claims}) {
+  for (const SharedForm form : {SharedForm::rounds, SharedForm::claims}) {
     Ranks fresh(3);
     for (Rank rank = 0; rank < 3; ++rank) {
       const uint64_t turn = fresh.at(rank).take_turn();
@@ -283,7 +283,7 @@ TEST_CASE("shared sums: after a turn has been given up no other rank touches the
                                                       .piece_bytes = 16 << 10,
                                                       .fingerprint = 5});
   }
-  CHECK(ranks.at(0).advance() != SharedSum::Step::complete);
+  CHECK(ranks.at(0).advance() != SharedCollective::Step::complete);
   ranks.at(0).abandon();
   const std::vector<float> kept_in(in[0], in[0] + kCount), kept_out(out[0], out[0] + kCount);
   std::fill_n(in[0], kCount, 3.0f);
@@ -293,4 +293,154 @@ TEST_CASE("shared sums: after a turn has been given up no other rank touches the
   // The other rank, which goes on, still reads what was given.
   CHECK(std::all_of(out[1], out[1] + kCount, [](float value) { return value == 2 || value == -1; }));
   CHECK(ranks.transport(0).free(in[0]).ok());
+}
+
+namespace {
+
+// One of many calls, the same on all ranks.
+struct Turn {
+  Collective collective;
+  size_t count;
+  uint32_t root;
+  SharedForm form;
+  size_t piece_bytes;
+  bool in_place;
+};
+
+Turn random_turn(std::mt19937& random, uint32_t world) {
+  constexpr Collective kAll[] = {Collective::allreduce, Collective::barrier,   Collective::broadcast,
+                                 Collective::broadcast, Collective::allgather, Collective::reduce_scatter,
+                                 Collective::alltoall};
+  constexpr size_t kPieces[] = {64, 512, 4096, 64 << 10};
+  Turn turn{.collective = kAll[random() % std::size(kAll)],
+            .count = random() % 3 == 0 ? random() % 20'000 : random() % 40,
+            .root = static_cast<uint32_t>(random() % world),
+            .form = SharedForm::rounds,
+            .piece_bytes = kPieces[random() % std::size(kPieces)],
+            .in_place = random() % 2 == 0};
+  if (turn.collective == Collective::barrier) turn.count = 0;
+  if (turn.collective == Collective::allreduce && random() % 2 == 0) turn.form = SharedForm::claims;
+  if (turn.collective == Collective::alltoall) turn.in_place = false;
+  return turn;
+}
+
+int32_t value(uint32_t rank, uint64_t turn, size_t i) {
+  return static_cast<int32_t>(rank * 1'000'003 + turn * 7919 + i * 31);
+}
+
+// One rank's way through all calls; others may be turns behind or ahead.
+class Traveller {
+ public:
+  Traveller(SharedCollective& shared, const std::vector<Turn>& turns, uint32_t world, uint32_t rank)
+      : shared_(shared), turns_(turns), world_(world), rank_(rank) {}
+  bool arrived() const { return at_ == turns_.size(); }
+  // Whether anything has moved.
+  bool advance() {
+    const uint64_t number = at_ + 1;
+    if (!begun_) {
+      if (!shared_.may_begin(number)) return false;
+      REQUIRE(shared_.take_turn() == number);
+      begin(turns_[at_], number);
+      begun_ = true;
+      return true;
+    }
+    const SharedCollective::Step step = shared_.advance();
+    if (step == SharedCollective::Step::complete) {
+      check(turns_[at_], number);
+      begun_ = false;
+      ++at_;
+    }
+    return step != SharedCollective::Step::still;
+  }
+
+ private:
+  void begin(const Turn& turn, uint64_t number) {
+    const bool in_blocks = turn.collective == Collective::reduce_scatter || turn.collective == Collective::alltoall;
+    const bool out_blocks = turn.collective == Collective::allgather || turn.collective == Collective::alltoall;
+    in_.resize(turn.count * (in_blocks ? world_ : 1));
+    for (size_t i = 0; i < in_.size(); ++i) in_[i] = value(rank_, number, i);
+    out_.assign(turn.count * (out_blocks ? world_ : 1), -1);
+    int32_t *input = in_.data(), *output = out_.data();
+    if (turn.collective == Collective::broadcast) {
+      if (rank_ == turn.root) std::copy(in_.begin(), in_.end(), out_.begin());
+      input = output;
+    } else if (turn.in_place && turn.collective == Collective::allreduce) {
+      std::copy(in_.begin(), in_.end(), out_.begin());
+      input = output;
+    } else if (turn.in_place && turn.collective == Collective::allgather) {
+      input = output + rank_ * turn.count;
+      std::copy(in_.begin(), in_.end(), input);
+    } else if (turn.in_place && turn.collective == Collective::reduce_scatter) {
+      output = input + rank_ * turn.count;
+    }
+    result_ = output;
+    shared_.begin(number, {.collective = turn.collective,
+                           .input = reinterpret_cast<std::byte*>(input),
+                           .output = reinterpret_cast<std::byte*>(output),
+                           .count = turn.count,
+                           .dtype = DType::int32,
+                           .root = turn.root,
+                           .piece_bytes = turn.piece_bytes,
+                           .form = turn.form,
+                           .fingerprint = number * 13});
+  }
+  void check(const Turn& turn, uint64_t number) {
+    const auto sum = [&](size_t i) {
+      uint32_t all = 0;
+      for (uint32_t rank = 0; rank < world_; ++rank) all += static_cast<uint32_t>(value(rank, number, i));
+      return static_cast<int32_t>(all);
+    };
+    const size_t blocks =
+        turn.collective == Collective::allgather || turn.collective == Collective::alltoall ? world_ : 1;
+    size_t wrong = 0;
+    for (size_t i = 0; i < turn.count * blocks; ++i) {
+      const auto block = static_cast<uint32_t>(i / std::max<size_t>(turn.count, 1));
+      const size_t within = i % std::max<size_t>(turn.count, 1);
+      const int32_t expected = turn.collective == Collective::allreduce        ? sum(i)
+                               : turn.collective == Collective::reduce_scatter ? sum(rank_ * turn.count + i)
+                               : turn.collective == Collective::broadcast      ? value(turn.root, number, i)
+                               : turn.collective == Collective::allgather
+                                   ? value(block, number, within)
+                                   : value(block, number, rank_ * turn.count + within);
+      wrong += result_[i] != expected;
+    }
+    INFO("turn " << number << " " << name(turn.collective) << " count " << turn.count << " rank " << rank_ << " of "
+                 << world_ << " piece " << turn.piece_bytes << (turn.in_place ? " in place" : ""));
+    CHECK(wrong == 0);
+  }
+
+  SharedCollective& shared_;
+  const std::vector<Turn>& turns_;
+  uint32_t world_, rank_;
+  size_t at_ = 0;
+  bool begun_ = false;
+  std::vector<int32_t> in_, out_;
+  int32_t* result_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("shared collectives: long walks through all of them, ranks turns apart, worlds 2 to 9") {
+  for (uint32_t world = 2; world <= 9; ++world) {
+    std::mt19937 random(world);
+    std::vector<Turn> turns;
+    for (int i = 0; i < 700 / static_cast<int>(kEvery); ++i) turns.push_back(random_turn(random, world));
+    Ranks ranks(world);
+    std::vector<Traveller> travellers;
+    for (Rank rank = 0; rank < world; ++rank) travellers.emplace_back(ranks.at(rank), turns, world, rank);
+    int still = 0;
+    while (still < 4000 && !std::all_of(travellers.begin(), travellers.end(), [](auto& t) { return t.arrived(); })) {
+      // One rank is favoured for a while, so that it runs as far ahead as it can.
+      const auto favourite = static_cast<uint32_t>(random() % world);
+      for (uint32_t burst = random() % 200; burst > 0; --burst) {
+        Traveller& traveller = travellers[random() % 4 == 0 ? random() % world : favourite];
+        const bool moved = !traveller.arrived() && traveller.advance();
+        still = moved ? 0 : still + 1;
+      }
+    }
+    for (Rank rank = 0; rank < world; ++rank) {
+      INFO("rank " << rank << " of " << world << " awaits " << ranks.at(rank).awaited().size());
+      CHECK(travellers[rank].arrived());
+    }
+  }
 }
