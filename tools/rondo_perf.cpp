@@ -11,6 +11,7 @@
 #include "perf/measure.h"
 #include "perf/options.h"
 #include "perf/plot.h"
+#include "perf/regret.h"
 #include "perf/report.h"
 
 namespace {
@@ -144,6 +145,11 @@ int main(int count, char** arguments) {
   const Summary summary = describe(job, options);
   const bool speaks = job.rank() == 0;
   say(speaks && !options.quiet, header_text(summary, options));
+  if (options.regret) {
+    int defects = 0;
+    const ErrorText text = measure_regret(job, options, calls, in_bytes, out_bytes, speaks, &defects);
+    return !text.empty() ? fail(who, text) : defects > 0 ? kExitWrong : 0;
+  }
   std::vector<Row> rows;
   if (const ErrorText text = run_all(job, options, calls, rows); !text.empty()) return fail(who, text);
   if (speaks) {

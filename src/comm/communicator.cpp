@@ -251,6 +251,18 @@ Result<std::string> Communicator::explain(Collective collective, size_t bytes, D
   text += fmt::format("  sum order: {}\n", algorithm.order == SumOrder::canonical ? "canonical tree over ranks"
                                            : algorithm.order == SumOrder::own     ? "the algorithm's own"
                                                                                   : "none");
+  std::string others, impossible;
+  for (const Candidate& candidate : candidates(collective, bytes, facts_, settings_.spec)) {
+    if (candidate.algorithm == &algorithm) continue;
+    const std::string_view other = candidate.algorithm->name;
+    if (candidate.obstacle.empty()) {
+      others += fmt::format("{}{}", others.empty() ? "" : ", ", other);
+    } else {
+      impossible += fmt::format("{}{} ({})", impossible.empty() ? "" : ", ", other, candidate.obstacle);
+    }
+  }
+  if (!others.empty()) text += fmt::format("  also possible: {}\n", others);
+  if (!impossible.empty()) text += fmt::format("  not possible: {}\n", impossible);
   return text + fabric_->describe_links(*group_);
 }
 

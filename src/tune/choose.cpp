@@ -171,6 +171,14 @@ uint32_t Choice::hash() const {
   return static_cast<uint32_t>(hash ^ hash >> 32);
 }
 
+std::vector<Candidate> candidates(Collective collective, size_t bytes, const CommFacts& facts,
+                                  const AlgorithmSpec& spec) {
+  std::vector<Candidate> all;
+  for (const Algorithm& algorithm : algorithms())
+    if (algorithm.collective == collective) all.push_back({&algorithm, obstacle(algorithm, bytes, facts, spec)});
+  return all;
+}
+
 Result<Choice> choose(Collective collective, size_t bytes, const CommFacts& facts, const AlgorithmSpec& spec) {
   for (const std::string_view name : preferred(collective, bytes, facts)) {
     const Algorithm* algorithm = find_algorithm(collective, name);
@@ -179,11 +187,9 @@ Result<Choice> choose(Collective collective, size_t bytes, const CommFacts& fact
                        spec.restricts(collective) ? "allowed by the given spec" : "the default for this size");
   }
   std::string reasons;
-  for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != collective) continue;
-    const std::string why_not = obstacle(algorithm, bytes, facts, spec);
-    if (why_not.empty()) return with_plan(algorithm, facts, "the only one that is allowed");
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", algorithm.name, why_not);
+  for (const Candidate& candidate : candidates(collective, bytes, facts, spec)) {
+    if (candidate.obstacle.empty()) return with_plan(*candidate.algorithm, facts, "the only one that is allowed");
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", candidate.algorithm->name, candidate.obstacle);
   }
   return fail(Code::unsupported, "no algorithm can run {} of {} bytes with algorithm '{}' and determinism A{} ({})",
               name(collective), bytes, spec.text(), facts.determinism, reasons);

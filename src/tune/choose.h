@@ -60,6 +60,14 @@ struct Choice {
 // what is possible, when nothing that the spec and the determinism level allow can run the call.
 Result<Choice> choose(Collective collective, size_t bytes, const CommFacts& facts, const AlgorithmSpec& spec);
 
+// An algorithm of the collective and why it cannot run the call; empty: it can.
+struct Candidate {
+  const Algorithm* algorithm = nullptr;
+  std::string obstacle;
+};
+std::vector<Candidate> candidates(Collective collective, size_t bytes, const CommFacts& facts,
+                                  const AlgorithmSpec& spec);
+
 // The payload that a one-shot cell takes.
 inline constexpr size_t kOneShotBytes = 16384;
 

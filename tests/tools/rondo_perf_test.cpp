@@ -14,6 +14,7 @@
 #include "perf/measure.h"
 #include "perf/options.h"
 #include "perf/plot.h"
+#include "perf/regret.h"
 #include "perf/report.h"
 #include "perf/values.h"
 
@@ -222,4 +223,25 @@ TEST_CASE("sizes that a forced algorithm cannot do are left out, and it is an er
   const Outcome none = perf(2, {"-a", "oneshot", "-b", "64K", "-e", "64K", "--verify-only", "-t", "shm"});
   REQUIRE(none.exit_code == 2);
   REQUIRE(none.err.find("UNSUPPORTED") != std::string::npos);
+}
+
+TEST_CASE("regret: the lower bound comes from the order of the ratios alone") {
+  std::vector<double> ratios;
+  for (int i = 15; i > 0; --i) ratios.push_back(i);
+  const Regret regret = judge(ratios);
+  REQUIRE(regret.median == 8);
+  // Fewer than 4 of 15 ratios below the median: 1.8 %; fewer than 5: 5.9 %.
+  REQUIRE(regret.lower == 4);
+  REQUIRE(judge({}).lower == 0);
+  REQUIRE(judge({2, 2, 2, 2}).lower == 0);  // too few to be sure of anything
+  REQUIRE(judge(std::vector<double>(15, 1.3)).lower > kRegretMost);
+}
+
+TEST_CASE("regret: every size gets a line with the choice and the best of the others") {
+  const Outcome outcome = run_command({RONDO_RUN_PROGRAM, "-n", "2", "--no-prefix", RONDO_PERF_PROGRAM, "allreduce",
+                                       "allgather", "--regret", "-b", "64", "-e", "64K", "-f", "1024"});
+  INFO(outcome.out << outcome.err);
+  REQUIRE((outcome.exit_code == 0 || outcome.exit_code == 1));
+  REQUIRE(outcome.out.find("# defects: ") != std::string::npos);
+  for (const char* chosen : {"oneshot", "owners", "workspace"}) REQUIRE(outcome.out.find(chosen) != std::string::npos);
 }

@@ -1,8 +1,12 @@
 #include "perf/job.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -19,14 +23,13 @@ ErrorText failure(const rondo_comm* comm, rondo_status status, const std::string
   return fmt::format("{}: {}: {}", what, rondo_status_name(status), text);
 }
 
-ErrorText Job::join(const Options& options) {
-  rondo_options wanted = RONDO_OPTIONS_INIT;
-  std::string algorithm = options.algorithm;
+ErrorText Job::init(const Options& options, const std::string& wanted_algorithm, rondo_options& wanted) {
+  std::string algorithm = wanted_algorithm;
   if (!algorithm.empty() && algorithm.find(':') == std::string::npos) {
     algorithm.clear();
     for (Kind kind : options.kinds) {
       if (kind == Kind::sendrecv) continue;
-      algorithm += fmt::format("{}{}:{}", algorithm.empty() ? "" : ";", info(kind).name, options.algorithm);
+      algorithm += fmt::format("{}{}:{}", algorithm.empty() ? "" : ";", info(kind).name, wanted_algorithm);
     }
   }
   if (!algorithm.empty()) wanted.algorithm = algorithm.c_str();
@@ -35,6 +38,27 @@ ErrorText Job::join(const Options& options) {
   const rondo_status status = rondo_init(&wanted, &comm);
   if (status != RONDO_OK) return failure(nullptr, status, "init");
   comm_.reset(comm);
+  return {};
+}
+
+ErrorText Job::join(const Options& options) {
+  rondo_options wanted = RONDO_OPTIONS_INIT;
+  return init(options, options.algorithm, wanted);
+}
+
+ErrorText Job::join_beside(const Job& first, const Options& options, const std::string& algorithm, int number) {
+  int64_t meeting[2] = {getpid(), std::chrono::steady_clock::now().time_since_epoch().count()};
+  const rondo_status status = rondo_broadcast(first.comm(), meeting, 2, RONDO_INT64, 0, nullptr);
+  if (status != RONDO_OK) return failure(first.comm(), status, "broadcast of a rendezvous");
+  const std::string rendezvous = fmt::format("unix://rondo-perf-{}-{}-{}", meeting[0], meeting[1], number);
+  rondo_options wanted = RONDO_OPTIONS_INIT;
+  wanted.rank = static_cast<int32_t>(first.rank());
+  wanted.world = static_cast<int32_t>(first.world());
+  wanted.rendezvous = rendezvous.c_str();
+  if (ErrorText text = init(options, algorithm, wanted); !text.empty()) return text;
+  if (options.shared_memory) return {};
+  in_ = first.in_;
+  out_ = first.out_;
   return {};
 }
 
@@ -60,13 +84,29 @@ ErrorText Job::allocate(size_t in_bytes, size_t out_bytes, bool shared_memory) {
   return make_buffer(out_bytes, shared_memory, out_);
 }
 
-std::string Job::algorithm_of(const Call& call) const {
-  if (call.kind == Kind::sendrecv) return "point to point";
-  char text[512] = "";
+std::string Job::explain(const Call& call) const {
+  char text[4096] = "";
   const size_t bytes = call.count * rondo_dtype_size(call.dtype);
   rondo_explain(comm(), info(call.kind).name, bytes, call.dtype, text, sizeof(text));
-  const std::string_view all = text;
-  return std::string(all.substr(0, all.find('\n')));
+  return text;
+}
+
+std::string Job::algorithm_of(const Call& call) const {
+  if (call.kind == Kind::sendrecv) return "point to point";
+  const std::string text = explain(call);
+  return text.substr(0, text.find('\n'));
+}
+
+std::vector<std::string> Job::alternatives_to(const Call& call) const {
+  static constexpr std::string_view kMark = "also possible: ";
+  std::vector<std::string> names;
+  if (call.kind == Kind::sendrecv) return names;
+  const std::string text = explain(call);
+  const size_t mark = text.find(kMark);
+  if (mark == std::string::npos) return names;
+  std::stringstream list(text.substr(mark + kMark.size(), text.find('\n', mark) - mark - kMark.size()));
+  for (std::string name; std::getline(list >> std::ws, name, ',');) names.push_back(name);
+  return names;
 }
 
 ErrorText Job::combine(Kind measured, rondo_redop redop, std::vector<int64_t>& values) const {

@@ -28,6 +28,9 @@ class Job {
   // Joins the job with the algorithm and transports of `options`. An algorithm without "collective:" before it is asked
   // for only where the first measured collective uses it, so that barriers stay free to choose.
   ErrorText join(const Options& options);
+  // Joins a second job of the same ranks, forced to one algorithm for the measured collectives, and lends it this one's
+  // buffers where they are private. All ranks call it with the same `number`, each once. One host only.
+  ErrorText join_beside(const Job& first, const Options& options, const std::string& algorithm, int number);
   // Makes the two buffers, at least that large. Pages are touched.
   ErrorText allocate(size_t in_bytes, size_t out_bytes, bool shared_memory);
 
@@ -37,7 +40,8 @@ class Job {
   uint32_t local_world() const { return static_cast<uint32_t>(rondo_local_world(comm())); }
   void* in() const { return in_.get(); }
   void* out() const { return out_.get(); }
-  std::string algorithm_of(const Call& call) const;  // the first line of rondo_explain
+  std::string algorithm_of(const Call& call) const;                  // the first line of rondo_explain
+  std::vector<std::string> alternatives_to(const Call& call) const;  // names of the others that could run it
 
   // Replaces each value by the largest (or the sum) over all ranks. Uses the collective that is not measured, because
   // the measured one may be forced to an algorithm that cannot do this call.
@@ -45,6 +49,8 @@ class Job {
   ErrorText total(Kind measured, std::vector<int64_t>& values) const { return combine(measured, RONDO_SUM, values); }
 
  private:
+  ErrorText init(const Options& options, const std::string& algorithm, rondo_options& wanted);
+  std::string explain(const Call& call) const;
   ErrorText combine(Kind measured, rondo_redop redop, std::vector<int64_t>& values) const;
   ErrorText make_buffer(size_t bytes, bool shared_memory, std::shared_ptr<void>& buffer) const;
 

@@ -59,6 +59,10 @@ void describe(CLI::App& app, Options& options, Words& words) {
   app.add_option("-t,--transports", options.transports, "allowed transports: shm,tcp");
   app.add_option("-c,--check", options.check, "1: check every result, 0: do not")->capture_default_str();
   app.add_flag("--verify-only", options.verify_only, "check two iterations of each size and report no times");
+  app.add_flag(
+      "--regret", options.regret,
+      "compare the algorithm that is chosen for each size with every other that could be forced; the exit code "
+      "is 1 when a choice is clearly slower than it need be");
   app.add_flag("--alloc", options.shared_memory, "buffers from rondo_alloc instead of private memory");
   app.add_option("--in-place", words.in_place, "which forms to measure: both, yes or no")
       ->check(CLI::IsMember({"both", "yes", "no"}))

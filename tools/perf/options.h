@@ -28,6 +28,7 @@ struct Options {
   bool verify_only = false;
   bool shared_memory = false;  // buffers from rondo_alloc
   bool quiet = false;
+  bool regret = false;  // compare every choice with what could be forced instead
   Forms forms = Forms::both;
   int32_t root = 0;  // -1: every root in turn
   std::string algorithm, transports, json, csv, plot;
