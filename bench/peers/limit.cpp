@@ -1,7 +1,7 @@
 // What memory allows: bare code for an allreduce among LIMIT_RANKS processes whose buffers all of them map. Above 4 KiB
 // every rank reads its 1/p of all p inputs in place and writes the sum into all p outputs, between one entry and one
-// exit synchronisation; with more ranks than processors whoever runs takes the next 1/p that nobody has taken. Up to 4
-// KiB every rank puts its input beside its flag, two places in turn, and reads all of them after the one
+// exit synchronisation; with more ranks than processors whoever runs takes the next 64 KiB that nobody has taken. Up to
+// 4 KiB every rank puts its input beside its flag, two places in turn, and reads all of them after the one
 // synchronisation. No arguments are checked, nobody is told of anything, and nobody sleeps.
 #include <immintrin.h>
 #include <sched.h>
@@ -19,8 +19,12 @@ namespace {
 
 constexpr size_t kSmallBytes = 4096;
 constexpr size_t kMostValues = 4096;
+constexpr size_t kPiece = 16384;  // floats, that whoever runs takes on crowded hosts
 
-#ifdef __AVX__
+#if defined(__AVX512F__)
+constexpr size_t kStored = 16;
+void store_past_caches(float* to, const float* from) { _mm512_stream_ps(to, _mm512_load_ps(from)); }
+#elif defined(__AVX__)
 constexpr size_t kStored = 8;
 void store_past_caches(float* to, const float* from) { _mm256_stream_ps(to, _mm256_load_ps(from)); }
 #else
@@ -63,30 +67,29 @@ class Limit final : public peers::Engine {
     const size_t count = call.count;
     if (count * sizeof(float) <= kSmallBytes) return small(in, out, count);
     const int input = in == at(rank_, 0) ? 0 : 1, output = out == at(rank_, 0) ? 0 : 1;
-    const size_t part = (count / static_cast<size_t>(world_) + 15) / 16 * 16;
     const auto world = static_cast<uint64_t>(world_);
-    const auto sum_part = [&](uint64_t number) {
-      const size_t begin = std::min(count, part * number);
-      const size_t end = number + 1 == static_cast<uint64_t>(world_) ? count : std::min(count, begin + part);
-      sum(input, output, begin, end, 2 * world * count * sizeof(float) > cache_bytes_);
-    };
+    const bool stream = 2 * world * count * sizeof(float) > cache_bytes_;
     barrier();
     if (!crowded_) {
-      sum_part(static_cast<uint64_t>(rank_));
+      const size_t part = (count / world + 15) / 16 * 16;
+      const size_t begin = std::min(count, part * static_cast<size_t>(rank_));
+      sum(input, output, begin, rank_ + 1 == world_ ? count : std::min(count, begin + part), stream);
       barrier();
       return;
     }
-    // Tickets and parts done are counted over all calls; a ticket of the next call is not drawn before this one is
-    // over.
-    const uint64_t first = calls_++ * world;
+    // Tickets and pieces done are counted over all calls; one of the next call is not drawn before this one is over.
+    const size_t piece = std::min(kPiece, (count / world + 15) / 16 * 16);
+    const uint64_t first = drawn_, pieces = (count + piece - 1) / piece;
+    drawn_ += pieces;
     std::atomic<uint64_t>& ticket = places_[0].ticket.turn;
-    for (uint64_t mine = ticket.load(); mine < first + world;)
+    for (uint64_t mine = ticket.load(); mine < drawn_;)
       if (ticket.compare_exchange_weak(mine, mine + 1)) {
-        sum_part(mine - first);
+        const size_t begin = (mine - first) * piece;
+        sum(input, output, begin, std::min(count, begin + piece), stream);
         places_[0].done.turn.fetch_add(1);
         mine = ticket.load();
       }
-    await(places_[0].done.turn, first + world);
+    await(places_[0].done.turn, drawn_);
   }
 
   void max(double* values, size_t count) override {
@@ -140,6 +143,19 @@ class Limit final : public peers::Engine {
     for (size_t i = 0; i < count; ++i) to[i] = and_to[i] = a[i] + b[i];
   }
 
+  // All inputs side by side, so that the processor fetches ahead in each of them.
+  template <int world>
+  void add_all(int input, size_t at_element, size_t count) {
+    const float* from[world];
+    for (int rank = 0; rank < world; ++rank) from[rank] = at(rank, input) + at_element;
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) {
+      float sum = from[0][i];
+      for (int rank = 1; rank < world; ++rank) sum += from[rank][i];
+      block_[i] = sum;
+    }
+  }
+
   // In blocks that stay in the first cache: every input and every output is one stream at a time.
   void sum(int input, int output, size_t begin, size_t end, bool stream) {
     if (world_ == 2 && !stream)
@@ -147,8 +163,14 @@ class Limit final : public peers::Engine {
                        end - begin);
     for (size_t at_element = begin; at_element < end; at_element += kBlock) {
       const size_t count = std::min(kBlock, end - at_element);
-      add(block_, at(0, input) + at_element, at(1, input) + at_element, count);
-      for (int rank = 2; rank < world_; ++rank) add(block_, block_, at(rank, input) + at_element, count);
+      if (world_ == 4) {
+        add_all<4>(input, at_element, count);
+      } else if (world_ == 8) {
+        add_all<8>(input, at_element, count);
+      } else {
+        add(block_, at(0, input) + at_element, at(1, input) + at_element, count);
+        for (int rank = 2; rank < world_; ++rank) add(block_, block_, at(rank, input) + at_element, count);
+      }
       for (int rank = 0; rank < world_; ++rank) put(at(rank, output) + at_element, count, stream);
     }
     if (stream) _mm_sfence();
@@ -161,7 +183,7 @@ class Limit final : public peers::Engine {
     std::copy_n(block_ + i, count - i, to + i);
   }
 
-  static constexpr size_t kBlock = 2048;
+  static constexpr size_t kBlock = 8192;
   alignas(64) float block_[kBlock];
   int rank_, world_;
   Place* places_;
@@ -169,7 +191,7 @@ class Limit final : public peers::Engine {
   size_t buffer_bytes_;
   bool crowded_;  // more ranks than processors
   int patience_;
-  uint64_t calls_ = 0;
+  uint64_t drawn_ = 0;
   // Where all buffers together do not stay in the last cache, outputs are stored past it.
   const size_t cache_bytes_ = static_cast<size_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 1L << 20));
   int buffers_ = 0;
