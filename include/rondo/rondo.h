@@ -270,7 +270,8 @@ RONDO_API rondo_status rondo_op_free(rondo_op* op);
 /* Memory that every rank on this host can read and write in place, so that collectives on it copy less. Local, not
  * collective; peers map it when it is first used. 128-byte aligned, zeroed; stored in *ptr, owned by the caller until
  * rondo_free or rondo_destroy. bytes 0 gives NULL and OK. Any pointer inside it may be passed to any call, on any
- * communicator that shares the links of `comm`. NO_MEMORY, SYSTEM. */
+ * communicator that shares the links of `comm`. An allreduce for which every rank on the host passes such memory, input
+ * and output, copies nothing. NO_MEMORY, SYSTEM. */
 RONDO_API rondo_status rondo_alloc(rondo_comm* comm, size_t bytes, void** ptr);
 
 /* Frees what rondo_alloc has given; no operation may still use it. NULL is legal. INVALID: any other pointer. */
@@ -297,7 +298,8 @@ RONDO_API rondo_status rondo_health(const rondo_comm* comm);
 RONDO_API size_t rondo_error_text(const rondo_comm* comm, char* text, size_t capacity);
 
 /* Writes how `comm` would run `collective` ("allreduce", "reduce_scatter", ...) on that many bytes per rank of that
- * type: the first line names the algorithm and its plan, further lines say why it was chosen. Pure, never blocks.
+ * type: the first line names the algorithm and its plan, further lines say why it was chosen, what else could run, and
+ * what could not and why. Pure, never blocks.
  * Length and truncation as rondo_error_text. */
 RONDO_API size_t rondo_explain(const rondo_comm* comm, const char* collective, size_t bytes, rondo_dtype dtype,
                                char* text, size_t capacity);

@@ -40,7 +40,7 @@ class Receiver {
 
   enum class Stop : uint8_t {
     drained,  // the socket is empty
-    full,     // enough for now, or the sink does not want more
+    full,     // as many bytes as were wanted have been read, or the sink takes no more
     ended,    // the peer has closed its side
     failed,   // the socket: `error`; or the sink: `failure`
   };
