@@ -35,11 +35,14 @@ struct ReduceArgs {
 
 using ReduceFn = void (*)(const ReduceArgs&);
 using CopyFn = void (*)(void* dst, void* dst2 /* or null */, const void* src, size_t bytes);
+// dst[i] = src[i] * factor, the factor rounded once to the type that is computed in; dst may be src exactly.
+using ScaleFn = void (*)(void* dst, const void* src, size_t count, double factor);
 
 struct Table {
   std::string_view isa;                       // "reference", "sse4", "avx2", "avx512", ...
   ReduceFn reduce[kDTypeCount][kRedOpCount];  // null exactly where is_defined() is false
-  CopyFn copy;         // vector loads and stores; never libc memcpy (slow on lines that another core holds)
+  CopyFn copy;                 // vector loads and stores; never libc memcpy (slow on lines that another core holds)
+  ScaleFn scale[kDTypeCount];  // null for integers
   CopyFn copy_stream;  // non-temporal stores, fenced before it returns; for destinations beyond the last-level cache
 };
 

@@ -115,6 +115,15 @@ void reduce(const ReduceArgs& args) {
 }
 
 template <class Element>
+void scale(void* dst, const void* src, size_t count, double factor) {
+  const auto by = static_cast<typename Element::Wide>(factor);
+  for (size_t index = 0; index < count; ++index) {
+    const typename Element::Bits bits = Element::narrow(Element::widen(bits_at<Element>(src, index)) * by);
+    std::memcpy(static_cast<char*>(dst) + index * sizeof(bits), &bits, sizeof(bits));
+  }
+}
+
+template <class Element>
 void add_rows(Table& table, DType dtype) {
   ReduceFn* row = table.reduce[static_cast<size_t>(dtype)];
   row[static_cast<size_t>(RedOp::sum)] = reduce<Element, RedOp::sum>;
@@ -126,6 +135,8 @@ void add_rows(Table& table, DType dtype) {
     row[static_cast<size_t>(RedOp::band)] = reduce<Element, RedOp::band>;
     row[static_cast<size_t>(RedOp::bor)] = reduce<Element, RedOp::bor>;
     row[static_cast<size_t>(RedOp::bxor)] = reduce<Element, RedOp::bxor>;
+  } else {
+    table.scale[static_cast<size_t>(dtype)] = scale<Element>;
   }
 }
 

@@ -547,6 +547,12 @@ void average(const ReduceArgs& args) {
   reduce_range<F, Sum, true>(args, 0, args.count * element_bytes, factor);
 }
 
+template <class F, size_t element_bytes>
+void scale(void* dst, const void* src, size_t count, double factor) {
+  const ReduceArgs args{.sources = &src, .source_count = 1, .dst = dst, .dst2 = nullptr, .count = count, .divisor = 0};
+  reduce_range<F, Sum, true>(args, 0, count * element_bytes, static_cast<typename F::Factor>(factor));
+}
+
 }  // namespace
 }  // namespace rondo::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -20,6 +20,7 @@ void add_rows(Table& table, DType dtype) {
   row[static_cast<size_t>(RedOp::max)] = reduce<F, Max, sizeof(T)>;
   row[static_cast<size_t>(RedOp::min)] = reduce<F, Min, sizeof(T)>;
   row[static_cast<size_t>(RedOp::avg)] = average<F, sizeof(T)>;
+  table.scale[static_cast<size_t>(dtype)] = scale<F, sizeof(T)>;
 }
 
 }  // namespace

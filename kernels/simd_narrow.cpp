@@ -172,6 +172,7 @@ void add_rows(Table& table, DType dtype) {
   row[static_cast<size_t>(RedOp::max)] = reduce<F, Max, F::kElement>;
   row[static_cast<size_t>(RedOp::min)] = reduce<F, Min, F::kElement>;
   row[static_cast<size_t>(RedOp::avg)] = average<F, F::kElement>;
+  table.scale[static_cast<size_t>(dtype)] = scale<F, F::kElement>;
 }
 
 }  // namespace

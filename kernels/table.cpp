@@ -20,6 +20,7 @@ constexpr IsaInfo kIsas[kIsaCount] = {
 void check_full(const Table& table) {
   RONDO_CHECK(table.copy != nullptr && table.copy_stream != nullptr);
   for (size_t dtype = 0; dtype < kDTypeCount; ++dtype) {
+    RONDO_CHECK((table.scale[dtype] != nullptr) == info(static_cast<DType>(dtype)).floating);
     for (size_t op = 0; op < kRedOpCount; ++op) {
       const bool defined = is_defined(static_cast<DType>(dtype), static_cast<RedOp>(op));
       RONDO_CHECK((table.reduce[dtype][op] != nullptr) == defined);

@@ -314,4 +314,31 @@ TEST_CASE("tables: copies move every length at every alignment and touch nothing
   }
 }
 
+TEST_CASE("tables: scaling gives the reference's bits, in place too, and touches nothing else") {
+  uint64_t seed = 4000;
+  for (uint32_t type = 0; type < kDTypeCount; ++type) {
+    const DType dtype = static_cast<DType>(type);
+    CHECK((reference().scale[type] != nullptr) == info(dtype).floating);
+    if (!info(dtype).floating) continue;
+    for (const double factor : {1.0, 0.5, 0.1, -3.0, 0.0, 1e-30, 1e30}) {
+      for (const size_t count : kCounts) {
+        Random random(++seed);
+        Array source(count * size_of(dtype), seed % 2 == 0 ? size_of(dtype) : 0);
+        fill(source, dtype, random);
+        std::vector<uint8_t> expected(source.bytes() + 1);
+        reference().scale[type](expected.data(), source.data(), count, factor);
+        for (const Table* table : vector_tables()) {
+          Array apart(source.bytes(), 24), in_place = source;
+          table->scale[type](apart.data(), source.data(), count, factor);
+          table->scale[type](in_place.data(), in_place.data(), count, factor);
+          INFO(table->isa << " " << name(dtype) << " by " << factor << ", count " << count << ", seed " << seed);
+          CHECK((count == 0 || std::memcmp(apart.data(), expected.data(), source.bytes()) == 0));
+          CHECK((count == 0 || std::memcmp(in_place.data(), expected.data(), source.bytes()) == 0));
+          CHECK((apart.guards_intact() && in_place.guards_intact()));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace rondo::kernels
