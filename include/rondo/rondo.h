@@ -250,6 +250,74 @@ RONDO_API rondo_status rondo_recv_tag(rondo_comm* comm, void* buf, size_t count,
 RONDO_API rondo_status rondo_group_begin(rondo_comm* comm);
 RONDO_API rondo_status rondo_group_end(rondo_comm* comm);
 
+/* ---- persistent operations ---- */
+
+/* What one operation may have of its own. Start from RONDO_CALL_OPTIONS_INIT, in which every field means "as the
+ * communicator has it"; strings are copied. determinism, algorithm, prescale and postscale must be the same on all
+ * ranks, as the arguments of the call must; the others are each rank's own. Fields are only ever appended. */
+typedef struct {
+  size_t size;           /* sizeof(rondo_call_options) */
+  uint32_t determinism;  /* as in rondo_options; 0: the communicator's */
+  int64_t timeout_ns;    /* longest wait without any progress; 0: the communicator's; -1: never give up */
+  const char* algorithm; /* as in rondo_options; NULL: the communicator's */
+  const char* name;      /* appears in the texts of time-outs and differing calls, "layer4.bias"; NULL: none */
+  double prescale;       /* the inputs are multiplied by this before they are reduced ... */
+  double postscale;      /* ... and the results by this, each with one rounding. Finite; other values than 1 only for
+                            reductions of floating types */
+  int32_t priority;      /* of operations under way at once, those with a higher number are moved first */
+} rondo_call_options;
+
+#define RONDO_CALL_OPTIONS_INIT \
+  { sizeof(rondo_call_options), 0, 0, NULL, NULL, 1.0, 1.0, 0 }
+
+/* Makes a persistent operation: the collective of the same name on these buffers, to be started any number of times.
+ * Everything that can be done once is done here: checks, the choice of the algorithm, its schedule. Local, not
+ * collective: nothing is started, no rank waits for another. The arguments are those of the collective, arrays of
+ * counts are copied, and the contents of the buffers are read at each start. `options` NULL: all as the communicator
+ * has it. The handle in *op is for rondo_start, rondo_op_test, rondo_op_wait and rondo_op_free. With a prescale, in
+ * place or where the result is as large as the input, no memory is used beside the buffers.
+ * INVALID, UNSUPPORTED (the forced algorithm or determinism level cannot do this call), NO_MEMORY, or the cause that
+ * has broken the communicator; then *op is NULL. */
+RONDO_API rondo_status rondo_allreduce_init(rondo_comm* comm, const void* in, void* out, size_t count,
+                                            rondo_dtype dtype, rondo_redop redop, const rondo_call_options* options,
+                                            rondo_op** op);
+RONDO_API rondo_status rondo_reduce_init(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype,
+                                         rondo_redop redop, int32_t root, const rondo_call_options* options,
+                                         rondo_op** op);
+RONDO_API rondo_status rondo_broadcast_init(rondo_comm* comm, void* buf, size_t count, rondo_dtype dtype, int32_t root,
+                                            const rondo_call_options* options, rondo_op** op);
+RONDO_API rondo_status rondo_allgather_init(rondo_comm* comm, const void* in, void* out, size_t count_per_rank,
+                                            rondo_dtype dtype, const rondo_call_options* options, rondo_op** op);
+RONDO_API rondo_status rondo_allgatherv_init(rondo_comm* comm, const void* in, size_t in_count, void* out,
+                                             const size_t* counts, const size_t* displs, rondo_dtype dtype,
+                                             const rondo_call_options* options, rondo_op** op);
+RONDO_API rondo_status rondo_reduce_scatter_init(rondo_comm* comm, const void* in, void* out, size_t out_count,
+                                                 rondo_dtype dtype, rondo_redop redop,
+                                                 const rondo_call_options* options, rondo_op** op);
+RONDO_API rondo_status rondo_reduce_scatterv_init(rondo_comm* comm, const void* in, void* out, const size_t* counts,
+                                                  rondo_dtype dtype, rondo_redop redop,
+                                                  const rondo_call_options* options, rondo_op** op);
+RONDO_API rondo_status rondo_alltoall_init(rondo_comm* comm, const void* in, void* out, size_t count_per_pair,
+                                           rondo_dtype dtype, const rondo_call_options* options, rondo_op** op);
+RONDO_API rondo_status rondo_alltoallv_init(rondo_comm* comm, const void* in, const size_t* in_counts,
+                                            const size_t* in_displs, void* out, const size_t* out_counts,
+                                            const size_t* out_displs, rondo_dtype dtype,
+                                            const rondo_call_options* options, rondo_op** op);
+RONDO_API rondo_status rondo_gather_init(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype,
+                                         int32_t root, const rondo_call_options* options, rondo_op** op);
+RONDO_API rondo_status rondo_scatter_init(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype,
+                                          int32_t root, const rondo_call_options* options, rondo_op** op);
+RONDO_API rondo_status rondo_barrier_init(rondo_comm* comm, const rondo_call_options* options, rondo_op** op);
+
+/* Starts the persistent operation: one call of its collective, in the order of calls on its communicator, matched by
+ * calls of the other ranks, persistent or not, with the same arguments and the same options. Never blocks, allocates
+ * nothing; the buffers belong to Rondo until the operation has completed, as rondo_op_test or rondo_op_wait says. Those
+ * two return OK for one that was never started. Legal between rondo_group_begin and rondo_group_end. No other thread
+ * may be inside a wait for `op` from an earlier start.
+ * INVALID: not a persistent operation, or still under way. ABORTED: its communicator has been destroyed. Else the cause
+ * that has broken the communicator. */
+RONDO_API rondo_status rondo_start(rondo_op* op);
+
 /* ---- operations ---- */
 
 /* Drives progress once and reports: OK (completed), IN_PROGRESS, or the failure. Never blocks and never frees; after
@@ -293,8 +361,9 @@ RONDO_API rondo_status rondo_health(const rondo_comm* comm);
 /* ---- words ---- */
 
 /* Writes the text of the calling thread's last failed call on `comm`, or else of the cause that has broken it, or else
- * "". comm NULL: of the thread's last failed rondo_init. At most capacity bytes with the final zero; returns the full
- * length without the zero, so that a caller can size its buffer. text may be NULL when capacity is 0. */
+ * "". comm NULL: of the thread's last failed rondo_init, rondo_start or rondo_op_ function. At most capacity bytes with
+ * the final zero; returns the full length without the zero, so that a caller can size its buffer. text may be NULL when
+ * capacity is 0. */
 RONDO_API size_t rondo_error_text(const rondo_comm* comm, char* text, size_t capacity);
 
 /* Writes how `comm` would run `collective` ("allreduce", "reduce_scatter", ...) on that many bytes per rank of that

@@ -105,6 +105,12 @@ class Op {
   }
   ~Op() { finish(); }
 
+  // The next call of a persistent operation.
+  void start() const {
+    const rondo_status status = rondo_start(op_);
+    if (status != RONDO_OK) throw Error(status, detail::error_text(nullptr));
+  }
+
   // True once completed; throws the operation's failure.
   bool test() { return settled(rondo_op_test(op_)); }
 
@@ -369,6 +375,83 @@ class Comm {
   template <class T>
   Op recv_start(T* buffer, size_t count, int32_t peer, int64_t tag = 0) const {
     return start([&](rondo_op** op) { return rondo_recv_tag(get(), buffer, count, dtype_of<T>, peer, tag, op); });
+  }
+
+  // ---- the same as persistent operations: Op::start() begins a call, Op::wait() ends it ----
+  template <class T>
+  Op allreduce_init(const T* in, T* out, size_t count, rondo_redop redop,
+                    const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start(
+        [&](rondo_op** op) { return rondo_allreduce_init(get(), in, out, count, dtype_of<T>, redop, &options, op); });
+  }
+  template <class T>
+  Op reduce_init(const T* in, T* out, size_t count, rondo_redop redop, int32_t root,
+                 const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start([&](rondo_op** op) {
+      return rondo_reduce_init(get(), in, out, count, dtype_of<T>, redop, root, &options, op);
+    });
+  }
+  template <class T>
+  Op broadcast_init(T* buffer, size_t count, int32_t root,
+                    const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start(
+        [&](rondo_op** op) { return rondo_broadcast_init(get(), buffer, count, dtype_of<T>, root, &options, op); });
+  }
+  template <class T>
+  Op allgather_init(const T* in, T* out, size_t count_per_rank,
+                    const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start(
+        [&](rondo_op** op) { return rondo_allgather_init(get(), in, out, count_per_rank, dtype_of<T>, &options, op); });
+  }
+  template <class T>
+  Op allgatherv_init(const T* in, size_t in_count, T* out, const size_t* counts, const size_t* displs,
+                     const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start([&](rondo_op** op) {
+      return rondo_allgatherv_init(get(), in, in_count, out, counts, displs, dtype_of<T>, &options, op);
+    });
+  }
+  template <class T>
+  Op reduce_scatter_init(const T* in, T* out, size_t out_count, rondo_redop redop,
+                         const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start([&](rondo_op** op) {
+      return rondo_reduce_scatter_init(get(), in, out, out_count, dtype_of<T>, redop, &options, op);
+    });
+  }
+  template <class T>
+  Op reduce_scatterv_init(const T* in, T* out, const size_t* counts, rondo_redop redop,
+                          const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start([&](rondo_op** op) {
+      return rondo_reduce_scatterv_init(get(), in, out, counts, dtype_of<T>, redop, &options, op);
+    });
+  }
+  template <class T>
+  Op alltoall_init(const T* in, T* out, size_t count_per_pair,
+                   const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start(
+        [&](rondo_op** op) { return rondo_alltoall_init(get(), in, out, count_per_pair, dtype_of<T>, &options, op); });
+  }
+  template <class T>
+  Op alltoallv_init(const T* in, const size_t* in_counts, const size_t* in_displs, T* out, const size_t* out_counts,
+                    const size_t* out_displs, const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start([&](rondo_op** op) {
+      return rondo_alltoallv_init(get(), in, in_counts, in_displs, out, out_counts, out_displs, dtype_of<T>, &options,
+                                  op);
+    });
+  }
+  template <class T>
+  Op gather_init(const T* in, T* out, size_t count, int32_t root,
+                 const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start(
+        [&](rondo_op** op) { return rondo_gather_init(get(), in, out, count, dtype_of<T>, root, &options, op); });
+  }
+  template <class T>
+  Op scatter_init(const T* in, T* out, size_t count, int32_t root,
+                  const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start(
+        [&](rondo_op** op) { return rondo_scatter_init(get(), in, out, count, dtype_of<T>, root, &options, op); });
+  }
+  Op barrier_init(const rondo_call_options& options = RONDO_CALL_OPTIONS_INIT) const {
+    return start([&](rondo_op** op) { return rondo_barrier_init(get(), &options, op); });
   }
 
   // ---- on contiguous ranges (vector, array, span, Buffer); the lengths are checked against each other ----

@@ -1,5 +1,5 @@
 // The collectives and point-to-point calls of rondo.h: checks of the C arguments, no logic.
-#include "capi/face.h"
+#include "capi/requests.h"
 
 using namespace rondo;        // NOLINT: the C face speaks the internal vocabulary
 using namespace rondo::capi;  // NOLINT
@@ -9,25 +9,17 @@ namespace {
 // Hands a started operation to the caller, or, for a blocking call, its verdict.
 Status deliver(rondo_comm* comm, OperationRef operation, rondo_op** op) {
   if (op == nullptr) return operation->deferred ? Status() : operation->status();
-  *op = new rondo_op{std::move(operation), comm->communicator->fabric().weak_from_this()};
+  *op = new rondo_op{std::move(operation), comm->communicator->fabric().weak_from_this(), nullptr};
   return {};
 }
 
-struct Types {
-  rondo_dtype dtype = RONDO_UINT8;
-  rondo_redop redop = RONDO_SUM;
-};
-
-rondo_status start(rondo_comm* comm, Request request, Types types, rondo_op** op) {
+rondo_status start(rondo_comm* comm, const Request& untyped, Types types, rondo_op** op) {
   if (op != nullptr) *op = nullptr;
   return guard(comm, [&]() -> Status {
     RONDO_TRY(need(comm));
-    const auto dtype = dtype_of(types.dtype);
-    if (!dtype.ok()) return dtype.status();
-    const auto redop = redop_of(types.redop);
-    if (!redop.ok()) return redop.status();
-    request.dtype = dtype.value();
-    request.op = redop.value();
+    const auto checked = typed(untyped, types);
+    if (!checked.ok()) return checked.status();
+    const Request& request = checked.value();
     if (op == nullptr) {
       Status verdict;
       const bool repeated = !request.vector_form && comm->communicator->repeat({.collective = request.collective,
@@ -63,7 +55,7 @@ rondo_status move(rondo_comm* comm, Communicator::Transfer transfer, rondo_dtype
 
 rondo_status rondo_allreduce(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype,
                              rondo_redop redop, rondo_op** op) {
-  const Request request{.collective = Collective::allreduce, .input = in, .output = out, .count = count};
+  const Request request = whole(Collective::allreduce, in, out, count);
   if (op != nullptr || comm == nullptr) return start(comm, request, {dtype, redop}, op);
   bool handled = false;
   const rondo_status status = guard(comm, [&] {
@@ -78,83 +70,53 @@ rondo_status rondo_allreduce(rondo_comm* comm, const void* in, void* out, size_t
 
 rondo_status rondo_reduce(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype,
                           rondo_redop redop, int32_t root, rondo_op** op) {
-  return start(comm, {.collective = Collective::reduce, .input = in, .output = out, .count = count, .root = root},
-               {dtype, redop}, op);
+  return start(comm, whole(Collective::reduce, in, out, count, root), {dtype, redop}, op);
 }
 
 rondo_status rondo_broadcast(rondo_comm* comm, void* buf, size_t count, rondo_dtype dtype, int32_t root,
                              rondo_op** op) {
-  return start(comm, {.collective = Collective::broadcast, .input = buf, .output = buf, .count = count, .root = root},
-               {dtype}, op);
+  return start(comm, whole(Collective::broadcast, buf, buf, count, root), {dtype}, op);
 }
 
 rondo_status rondo_allgather(rondo_comm* comm, const void* in, void* out, size_t count_per_rank, rondo_dtype dtype,
                              rondo_op** op) {
-  return start(comm, {.collective = Collective::allgather, .input = in, .output = out, .count = count_per_rank},
-               {dtype}, op);
+  return start(comm, whole(Collective::allgather, in, out, count_per_rank), {dtype}, op);
 }
 
 rondo_status rondo_allgatherv(rondo_comm* comm, const void* in, size_t in_count, void* out, const size_t* counts,
                               const size_t* displs, rondo_dtype dtype, rondo_op** op) {
-  return start(comm,
-               {.collective = Collective::allgather,
-                .input = in,
-                .output = out,
-                .count = in_count,
-                .vector_form = true,
-                .output_counts = counts,
-                .output_displs = displs},
-               {dtype}, op);
+  return start(comm, allgatherv_request(in, in_count, out, counts, displs), {dtype}, op);
 }
 
 rondo_status rondo_reduce_scatter(rondo_comm* comm, const void* in, void* out, size_t out_count, rondo_dtype dtype,
                                   rondo_redop redop, rondo_op** op) {
-  return start(comm, {.collective = Collective::reduce_scatter, .input = in, .output = out, .count = out_count},
-               {dtype, redop}, op);
+  return start(comm, whole(Collective::reduce_scatter, in, out, out_count), {dtype, redop}, op);
 }
 
 rondo_status rondo_reduce_scatterv(rondo_comm* comm, const void* in, void* out, const size_t* counts, rondo_dtype dtype,
                                    rondo_redop redop, rondo_op** op) {
-  return start(comm,
-               {.collective = Collective::reduce_scatter,
-                .input = in,
-                .output = out,
-                .vector_form = true,
-                .input_counts = counts},
-               {dtype, redop}, op);
+  return start(comm, reduce_scatterv_request(in, out, counts), {dtype, redop}, op);
 }
 
 rondo_status rondo_alltoall(rondo_comm* comm, const void* in, void* out, size_t count_per_pair, rondo_dtype dtype,
                             rondo_op** op) {
-  return start(comm, {.collective = Collective::alltoall, .input = in, .output = out, .count = count_per_pair}, {dtype},
-               op);
+  return start(comm, whole(Collective::alltoall, in, out, count_per_pair), {dtype}, op);
 }
 
 rondo_status rondo_alltoallv(rondo_comm* comm, const void* in, const size_t* in_counts, const size_t* in_displs,
                              void* out, const size_t* out_counts, const size_t* out_displs, rondo_dtype dtype,
                              rondo_op** op) {
-  return start(comm,
-               {.collective = Collective::alltoall,
-                .input = in,
-                .output = out,
-                .vector_form = true,
-                .input_counts = in_counts,
-                .input_displs = in_displs,
-                .output_counts = out_counts,
-                .output_displs = out_displs},
-               {dtype}, op);
+  return start(comm, alltoallv_request(in, in_counts, in_displs, out, out_counts, out_displs), {dtype}, op);
 }
 
 rondo_status rondo_gather(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype, int32_t root,
                           rondo_op** op) {
-  return start(comm, {.collective = Collective::gather, .input = in, .output = out, .count = count, .root = root},
-               {dtype}, op);
+  return start(comm, whole(Collective::gather, in, out, count, root), {dtype}, op);
 }
 
 rondo_status rondo_scatter(rondo_comm* comm, const void* in, void* out, size_t count, rondo_dtype dtype, int32_t root,
                            rondo_op** op) {
-  return start(comm, {.collective = Collective::scatter, .input = in, .output = out, .count = count, .root = root},
-               {dtype}, op);
+  return start(comm, whole(Collective::scatter, in, out, count, root), {dtype}, op);
 }
 
 rondo_status rondo_barrier(rondo_comm* comm, rondo_op** op) {

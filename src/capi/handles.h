@@ -12,8 +12,10 @@ struct rondo_comm {
   std::unique_ptr<rondo::Communicator> communicator;
 };
 
-// A handle is an operation with one reference of its own, and the fabric that drives it while it lasts.
+// A handle is an operation with one reference of its own, and the fabric that drives it while it lasts; of a persistent
+// one also what starts it.
 struct rondo_op {
   rondo::OperationRef operation;
   std::weak_ptr<rondo::Fabric> fabric;
+  std::unique_ptr<rondo::PersistentCall> persistent;
 };

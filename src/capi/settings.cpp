@@ -8,14 +8,14 @@
 namespace rondo::capi {
 namespace {
 
-// The caller's struct may be older (shorter): what it lacks means "from the environment".
-Result<rondo_options> known_part(const rondo_options* options) {
-  rondo_options known = RONDO_OPTIONS_INIT;
-  if (options == nullptr) return known;
-  if (options->size < offsetof(rondo_options, rendezvous) || options->size > 4096)
-    return fail(Code::invalid, "options.size is {}, expected sizeof(rondo_options) = {}; start from RONDO_OPTIONS_INIT",
-                options->size, sizeof(rondo_options));
-  std::memcpy(&known, options, std::min(options->size, sizeof known));
+// The caller's struct may be older (shorter): what it lacks keeps its default. `least`: the bytes of the oldest one.
+template <class Options>
+Result<Options> known_part(const Options* given, Options known, size_t least, const char* what, const char* type) {
+  if (given == nullptr) return known;
+  if (given->size < least || given->size > 4096)
+    return fail(Code::invalid, "{}.size is {}, expected sizeof({}) = {}; start from its _INIT", what, given->size, type,
+                sizeof known);
+  std::memcpy(&known, given, std::min(given->size, sizeof known));
   return known;
 }
 
@@ -53,7 +53,8 @@ Status apply(const rondo_options& options, Config& config) {
 }  // namespace
 
 Result<Settings> settings_of(const rondo_options* given) {
-  const auto options = known_part(given);
+  const auto options = known_part(given, rondo_options RONDO_OPTIONS_INIT, offsetof(rondo_options, rendezvous),
+                                  "options", "rondo_options");
   if (!options.ok()) return options.status();
   const rondo_options& known = options.value();
   auto config = Config::from_environment(known.config);
@@ -83,6 +84,30 @@ Result<Settings> settings_of(const rondo_options* given) {
                              .host_id = config->text(Key::host_id),
                              .timeout_ns = timeout_ns},
                   .communicator = {.spec = std::move(spec).value(), .determinism = determinism}};
+}
+
+Result<CallOptions> call_options_of(const rondo_call_options* given) {
+  const auto options = known_part(given, rondo_call_options RONDO_CALL_OPTIONS_INIT, sizeof(rondo_call_options),
+                                  "call_options", "rondo_call_options");
+  if (!options.ok()) return options.status();
+  const rondo_call_options& known = options.value();
+  if (known.determinism > 3)
+    return fail(Code::invalid, "call_options.determinism is {}, expected 0 (the communicator's), 1, 2 or 3",
+                known.determinism);
+  if (known.determinism == 3)
+    return fail(Code::unsupported, "determinism A3 (exact sums) is not in this build; A1 and A2 are");
+  if (known.timeout_ns < -1)
+    return fail(Code::invalid, "call_options.timeout_ns is {}, expected nanoseconds, 0 (the communicator's) or -1",
+                known.timeout_ns);
+  auto spec = AlgorithmSpec::parse(known.algorithm == nullptr ? "" : known.algorithm);
+  if (!spec.ok()) return spec.status();
+  return CallOptions{.determinism = known.determinism,
+                     .timeout_ns = known.timeout_ns,
+                     .spec = std::move(spec).value(),
+                     .name = known.name == nullptr ? "" : known.name,
+                     .prescale = known.prescale,
+                     .postscale = known.postscale,
+                     .priority = known.priority};
 }
 
 }  // namespace rondo::capi

@@ -13,5 +13,7 @@ struct Settings {
 
 // Null options: everything from the environment. Unknown RONDO_ variables are warned about.
 Result<Settings> settings_of(const rondo_options* options);
+// Null: all defaults.
+Result<CallOptions> call_options_of(const rondo_call_options* options);
 
 }  // namespace rondo::capi

@@ -74,6 +74,12 @@ bool Communicator::this_thread_in_a_group() const {
   return deferred_.contains(std::this_thread::get_id());
 }
 
+// With the lease held: the operation's place among those that use the same shared memory.
+void take_turn(Operation& operation) {
+  if (operation.kind == OperationKind::one_shot) operation.turn = operation.group->cells->next_turn++;
+  if (operation.kind == OperationKind::shared) operation.turn = operation.group->shared->take_turn();
+}
+
 // With the lease held: the call's place in the sequence and its fingerprint; the board makes it known.
 BoardEntry Communicator::record(const Call& call) {
   group_->chain = chain(group_->chain, digest(call));
@@ -85,14 +91,42 @@ Status Communicator::run(const Request& request) {
   return operation.ok() ? (*operation)->status() : operation.status();
 }
 
+CommFacts Communicator::facts_for(const Request& request) const {
+  CommFacts facts = facts_;
+  facts.workspace = facts.workspace && !request.vector_form;  // where all blocks have one size
+  return facts;
+}
+
+Shape Communicator::shape_of(const Request& request, const Choice& choice) const {
+  return {.collective = request.collective,
+          .world = world(),
+          .lanes = choice.lanes,
+          .root = static_cast<uint32_t>(rooted(request.collective) ? request.root : 0)};
+}
+
+// What runs the operation, in what pieces, on which memory. `schedule`: of an algorithm by steps.
+void Communicator::lay_out(Operation& operation, const Request& request, const Choice& choice,
+                           const Schedule* schedule) const {
+  const Algorithm& algorithm = *choice.algorithm;
+  Binding& binding = operation.binding;
+  binding.piece = std::max<size_t>(choice.piece_bytes / size_of(request.dtype), 1);
+  binding.window = choice.window;
+  operation.schedule = schedule;
+  if (algorithm.means == Means::cells) {
+    operation.kind = OperationKind::one_shot;
+  } else if (algorithm.means != Means::steps) {
+    operation.kind = OperationKind::shared;
+    operation.form = form_of(algorithm.means);
+  }
+  bind(request, world(), rank(), schedule == nullptr ? 1 : schedule->chunks, binding);
+}
+
 // With the lease held: gives the call its place in the sequence and writes it on the board.
 Status Communicator::prepare(Operation& operation, const Request& request) {
   const size_t bytes = choice_bytes(request, world());
   Remembered& latest = choices_[static_cast<size_t>(request.collective)];
   if (latest.bytes != bytes || latest.vector_form != request.vector_form) {
-    CommFacts facts = facts_;
-    facts.workspace = facts.workspace && !request.vector_form;  // where all blocks have one size
-    auto chosen = choose(request.collective, bytes, facts, settings_.spec);
+    auto chosen = choose(request.collective, bytes, facts_for(request), settings_.spec);
     if (!chosen.ok()) return chosen.status();
     latest = {bytes, request.vector_form, *chosen, chosen->hash()};
   }
@@ -103,29 +137,11 @@ Status Communicator::prepare(Operation& operation, const Request& request) {
   group_->board->write(entry);
   operation.seq = entry.seq;
   operation.fingerprint = entry.fingerprint;
-  const Algorithm& algorithm = *choice.algorithm;
-  Binding& binding = operation.binding;
-  binding.piece = std::max<size_t>(choice.piece_bytes / size_of(request.dtype), 1);
-  binding.window = choice.window;
-  if (algorithm.means != Means::steps) {
-    bind(request, world(), rank(), 1, binding);
-    if (algorithm.means == Means::cells) {
-      operation.kind = OperationKind::one_shot;
-      operation.turn = group_->cells->next_turn++;
-    } else {
-      operation.kind = OperationKind::shared;
-      operation.turn = group_->shared->take_turn();
-      operation.form = form_of(algorithm.means);
-    }
-    if (!request.vector_form) remember_kind(request, operation.call, choice);
-    return {};
-  }
-  const Shape shape{.collective = request.collective,
-                    .world = world(),
-                    .lanes = choice.lanes,
-                    .root = static_cast<uint32_t>(rooted(request.collective) ? request.root : 0)};
-  operation.schedule = &schedules_.get(algorithm, shape, rank());
-  bind(request, world(), rank(), operation.schedule->chunks, binding);
+  const bool by_steps = choice.algorithm->means == Means::steps;
+  const Schedule* schedule = by_steps ? &schedules_.get(*choice.algorithm, shape_of(request, choice), rank()) : nullptr;
+  lay_out(operation, request, choice, schedule);
+  take_turn(operation);
+  if (!by_steps && !request.vector_form) remember_kind(request, operation.call, choice);
   return {};
 }
 

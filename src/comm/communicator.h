@@ -12,6 +12,8 @@
 
 #include "base/status.h"
 #include "comm/fabric.h"
+#include "comm/operation_ref.h"
+#include "comm/persistent.h"
 #include "comm/schedule_cache.h"
 #include "exec/request.h"
 #include "tune/choose.h"
@@ -23,28 +25,9 @@ struct CommunicatorSettings {
   uint32_t determinism = 1;
 };
 
-// One reference to an operation.
-class OperationRef {
- public:
-  OperationRef() = default;
-  explicit OperationRef(Operation* adopted) : operation_(adopted) {}
-  OperationRef(OperationRef&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
-  OperationRef& operator=(OperationRef&& other) noexcept {
-    std::swap(operation_, other.operation_);
-    return *this;
-  }
-  ~OperationRef() {
-    if (operation_ != nullptr) operation_->unref();
-  }
-  Operation* get() const { return operation_; }
-  Operation* operator->() const { return operation_; }
-  Operation* release() { return std::exchange(operation_, nullptr); }
-
- private:
-  Operation* operation_ = nullptr;
-};
-
 enum class Block : uint8_t { no, yes };
+
+void take_turn(Operation& operation);
 
 class Communicator {
  public:
@@ -78,6 +61,8 @@ class Communicator {
     int64_t root = 0;
   };
   bool repeat(const RepeatArgs& args, Status* status);
+  // An operation for the same call again and again. Local: nothing is started, and nothing reaches the peers.
+  Result<std::unique_ptr<PersistentCall>> persistent(const Request& request, const CallOptions& options);
   // Point-to-point. peer nullopt: any (receives only).
   struct Transfer {
     OperationKind kind = OperationKind::send;
@@ -133,6 +118,9 @@ class Communicator {
   OperationRef start_rest(const RepeatArgs& args, const RepeatedKind& kind, const BoardEntry& entry, uint64_t turn);
   BoardEntry record(const Call& call);
   Status prepare(Operation& operation, const Request& request);
+  CommFacts facts_for(const Request& request) const;
+  Shape shape_of(const Request& request, const Choice& choice) const;
+  void lay_out(Operation& operation, const Request& request, const Choice& choice, const Schedule* schedule) const;
 
   std::shared_ptr<Fabric> fabric_;
   std::shared_ptr<Group> group_;

@@ -75,12 +75,13 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   // it has ended. A failed status of prepare() comes back and nothing has started.
   template <class Prepare>
   Status submit(Operation& operation, Prepare&& prepare, bool block) {
+    bool others_wait;
     {
       LeaseHold hold(*this);
       RONDO_TRY(prepare());
-      launch(operation, block);
+      others_wait = launch(operation, block);
     }
-    settle(operation, block);
+    settle(operation, block, others_wait);
     return {};
   }
   // short_way.cpp; with the lease held, for the length of a spin. Whether every other member has published `turn` under
@@ -133,10 +134,10 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   bool look_again(uint32_t tries, SharedArea& area);
 
   // wait.cpp
-  void settle(Operation& operation, bool block);
+  void settle(Operation& operation, bool block, bool others_wait);
   // with the lease held
-  void launch(Operation& operation, bool block);
-  bool pass();  // executor and what came of it
+  bool launch(Operation& operation, bool block);  // whether peers wait for more of this rank
+  bool pass();                                    // executor and what came of it
   bool control_pass();
   void handle(const ControlMessage& message);
   bool drive_or_pass(Operation& operation, uint32_t turn);

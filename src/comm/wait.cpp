@@ -80,23 +80,28 @@ bool Fabric::yield(Operation& operation) {
   return operation.ended();
 }
 
-void Fabric::launch(Operation& operation, bool block) {
+bool Fabric::launch(Operation& operation, bool block) {
   executor_->submit(operation);
   if (!operation.ended()) executor_->drive(operation);
-  if (!block) {
+  bool others_wait = !operation.ended() && (executor_->running() > 1 || !executor_->has_given_all(operation));
+  if (block) {
+    if (!operation.ended()) spin(operation);
+  } else if (others_wait) {
     pass();
-  } else if (!operation.ended()) {
-    spin(operation);
+    others_wait = !operation.ended() && !executor_->has_given_all(operation);
   }
   if (executor_->ended() != ended_seen_) notify_ended();
+  return others_wait;
 }
 
-// After launch(), with the lease handed back: waits, or leaves the rest to the progress thread.
-void Fabric::settle(Operation& operation, bool block) {
+// After launch(), with the lease handed back: waits, or leaves what the peers wait for to the progress thread. (What
+// only this rank waits for is done by whoever comes to ask.)
+void Fabric::settle(Operation& operation, bool block, bool others_wait) {
   if (operation.ended()) return;
   if (block) {
     wait(operation, -1);
-  } else if (waiters_.load(std::memory_order_relaxed) == 0 && thread_asleep_.load(std::memory_order_seq_cst)) {
+  } else if (others_wait && waiters_.load(std::memory_order_relaxed) == 0 &&
+             thread_asleep_.load(std::memory_order_seq_cst)) {
     ring(thread_bell_);
   }
 }

@@ -34,7 +34,9 @@ std::string what(const Operation& operation) {
                          operation.user.peer ? fmt::format("rank {}", *operation.user.peer) : "any rank",
                          operation.user.tag);
     default:
-      return fmt::format("call {} {}", operation.seq, describe(operation.call));
+      const Persistence* plan = operation.persistence.get();
+      return fmt::format("call {} {}{}", operation.seq, describe(operation.call),
+                         plan == nullptr || plan->name.empty() ? "" : fmt::format(" \"{}\"", plan->name));
   }
 }
 
@@ -70,7 +72,8 @@ void Fabric::watch_one(Operation& operation, int64_t now) {
     const int64_t departed = departed_at_[group.members[rank].fabric_rank];
     if (departed != 0 && now - departed > kDepartedGraceNs) return fail_for_departed(operation, rank);
   }
-  if (options_.timeout_ns >= 0 && stalled > options_.timeout_ns) {
+  const int64_t patience = operation.timeout_ns != 0 ? operation.timeout_ns : options_.timeout_ns;
+  if (patience >= 0 && stalled > patience) {
     return fail_locked(group,
                        fail(Code::timeout, "{} made no progress for {:.1f} s{}", what(operation),
                             static_cast<double>(stalled) / 1e9, waiting_for(operation)),

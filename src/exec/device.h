@@ -21,6 +21,8 @@ class Device {
   virtual bool copy(std::byte* dst, std::byte* dst2, const std::byte* src, size_t bytes, Token token) = 0;
   virtual bool reduce(DType dtype, RedOp op, const kernels::ReduceArgs& args, Token token) = 0;
   virtual bool progress(std::vector<Token>& done) = 0;
+  // dst[i] = src[i] * factor, done on return; dst may be src. Floating types only.
+  virtual void scale(DType dtype, std::byte* dst, const std::byte* src, size_t count, double factor) = 0;
 };
 
 class HostDevice final : public Device {
@@ -36,6 +38,9 @@ class HostDevice final : public Device {
     return true;
   }
   bool progress(std::vector<Token>&) override { return false; }
+  void scale(DType dtype, std::byte* dst, const std::byte* src, size_t count, double factor) override {
+    table_.scale[static_cast<size_t>(dtype)](dst, src, count, factor);
+  }
 
  private:
   const kernels::Table& table_;

@@ -5,6 +5,12 @@
 #include "base/check.h"
 
 namespace rondo {
+namespace {
+
+// What is scaled in one turn: short enough for others to move meanwhile.
+constexpr size_t kScaleBytes = 256 << 10;
+
+}  // namespace
 
 Executor::Executor(Options options) : options_(std::move(options)) {
   RONDO_CHECK(options_.device != nullptr);
@@ -24,16 +30,24 @@ void Executor::submit(Operation& operation) {
     operation.end(operation.group->broken);
     return;
   }
+  sweep();  // one that starts again may still be in the list
   operation.ref();
   operation.linked = true;
   ++running_;
-  active_.push_back(&operation);
+  auto place = active_.end();
+  while (place != active_.begin() && place[-1]->priority < operation.priority) --place;
+  active_.insert(place, &operation);
 }
 
 bool Executor::start(Operation& operation) {
   Group& group = *operation.group;
   if (is_collective(operation.kind)) {
     if (group.in_flight >= kOperationsInFlight) return false;
+    // In the order of the calls whatever their priorities, so that all ranks run the same ones.
+    for (const Operation* other : active_)
+      if (other->group == &group && other->linked && !other->started && is_collective(other->kind) &&
+          other->seq < operation.seq)
+        return false;
     ++group.in_flight;
   }
   operation.started = true;
@@ -48,6 +62,43 @@ bool Executor::start(Operation& operation) {
   operation.scratch_stride = (std::min(largest, binding.piece) * size_of(binding.dtype) + 127) / 128 * 128;
   operation.scratch.resize(operation.schedule->scratch.size() * operation.walker_window * operation.scratch_stride);
   return true;
+}
+
+// Scales the next piece of the input or of the result. Reads and writes nothing else, so no peer is involved.
+bool Executor::scale_piece(Operation& operation) {
+  const Persistence& plan = *operation.persistence;
+  const bool before = operation.phase == Operation::Phase::prescale;
+  const size_t size = size_of(operation.binding.dtype), at = operation.scaled * size;
+  const size_t whole = before ? plan.given_count : plan.result_count;
+  const size_t count = std::min(whole - operation.scaled, kScaleBytes / size);
+  std::byte* result = operation.binding.output.base;
+  if (before) {
+    options_.device->scale(operation.binding.dtype, plan.scaled + at, plan.given + at, count, plan.prescale);
+  } else {
+    options_.device->scale(operation.binding.dtype, result + at, result + at, count, plan.postscale);
+  }
+  operation.scaled += count;
+  if (operation.scaled < whole) return true;
+  operation.scaled = 0;
+  operation.phase = Operation::Phase::work;
+  if (!before) finish(operation, Status());
+  return true;
+}
+
+// The collective's own work is done.
+void Executor::complete(Operation& operation) {
+  const Persistence* plan = operation.persistence.get();
+  if (plan != nullptr && plan->postscale != 1 && plan->result_count > 0) {
+    operation.phase = Operation::Phase::postscale;
+  } else {
+    finish(operation, Status());
+  }
+}
+
+bool Executor::has_given_all(const Operation& operation) const {
+  return operation.phase != Operation::Phase::prescale &&
+         ((operation.kind == OperationKind::one_shot && operation.published) ||
+          (operation.kind == OperationKind::shared && operation.group->shared->has_given_all(operation.turn)));
 }
 
 void Executor::finish(Operation& operation, Status status) {
@@ -76,8 +127,13 @@ void Executor::sweep() {
 
 bool Executor::drive(Operation& operation) {
   if (!operation.linked || operation.suspect) return false;
-  if (!operation.started && !start(operation)) return false;
   bool moved = false;
+  if (operation.phase != Operation::Phase::work) {
+    moved = scale_piece(operation);
+    if (moved) operation.moves.fetch_add(1, std::memory_order_relaxed);
+    return moved;
+  }
+  if (!operation.started && !start(operation)) return false;
   switch (operation.kind) {
     case OperationKind::schedule:
       moved = drive_schedule(operation);
@@ -134,7 +190,7 @@ bool Executor::progress() {
 bool Executor::drive_schedule(Operation& operation) {
   const bool moved =
       operation.walker.advance([&](const Instance& at, const Step& step) { return run(operation, at, step); });
-  if (operation.error.ok() && operation.walker.complete()) finish(operation, Status());
+  if (operation.error.ok() && operation.walker.complete()) complete(operation);
   return moved;
 }
 
@@ -166,7 +222,7 @@ bool Executor::drive_one_shot(Operation& operation) {
                            .divisor = binding.divisor};
   options_.device->reduce(binding.dtype, binding.op, args, 0);
   shared.turns_complete = operation.turn;
-  finish(operation, Status());
+  complete(operation);
   return true;
 }
 
@@ -190,7 +246,7 @@ bool Executor::drive_shared(Operation& operation) {
   }
   const SharedCollective::Step step = shared.advance();
   if (shared.differing()) suspect(operation, *shared.differing(), Status());
-  if (step == SharedCollective::Step::complete) finish(operation, Status());
+  if (step == SharedCollective::Step::complete) complete(operation);
   return step != SharedCollective::Step::still;
 }
 

@@ -25,6 +25,7 @@ class Executor {
   ~Executor();
 
   // Takes a reference and runs the operation when its turn has come. Sequence, turn and fingerprint are set already.
+  // Never called while operations are driven.
   void submit(Operation& operation);
   // Moves whatever can move. Returns whether anything did.
   bool progress();
@@ -36,6 +37,9 @@ class Executor {
   void fail_group(Group& group, const Status& status);
   // What an operation waits for: the ranks of its group whose messages are missing.
   std::vector<Rank> awaited(const Operation& operation) const;
+
+  // Whether the operation has given its peers all that they wait for, so that only this rank waits for what is left.
+  bool has_given_all(const Operation& operation) const;
 
   uint32_t running() const { return running_; }  // operations that have not ended
   std::span<Operation* const> active() const { return active_; }
@@ -112,12 +116,14 @@ class Executor {
   bool recv_from_self(Operation& operation);
 
   bool start(Operation& operation);
+  bool scale_piece(Operation& operation);
+  void complete(Operation& operation);
   void finish(Operation& operation, Status status);
   void sweep();
   void withdraw_all(Operation& operation);
 
   Options options_;
-  std::vector<Operation*> active_;  // in order of submission
+  std::vector<Operation*> active_;  // by priority, then in order of submission
   std::vector<Batch> batches_;
   std::vector<uint32_t> free_batches_;
   std::vector<Queued> queue_;

@@ -1,6 +1,6 @@
 // An Operation is one call in flight: what was called, where its buffers are, how far it is. Made by the communicator,
 // driven by the executor, waited for by any thread. Reference-counted: the executor holds one reference while it runs,
-// the user's handle another.
+// the user's handle another. A persistent operation is one call after another: restart() lies between them.
 // Everything but state(), code() and the references belongs to the holder of the progress lease.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -69,6 +70,19 @@ struct Gather {
   std::byte* staging = nullptr;
 };
 
+// What a persistent operation keeps from call to call. Set before its first start.
+struct Persistence {
+  Schedule schedule;  // of a schedule operation, which points here
+  std::string name;   // the user's, for error texts; may be empty
+  // Factors of the input and of the result; 1 is none. With a prescale the binding's input is `scaled`, which is made
+  // of `given` before anything else; it lies in `staging`, or where the result goes.
+  double prescale = 1, postscale = 1;
+  const std::byte* given = nullptr;
+  std::byte* scaled = nullptr;
+  size_t given_count = 0, result_count = 0;  // elements
+  std::vector<std::byte> staging;
+};
+
 class Operation {
  public:
   OperationKind kind = OperationKind::schedule;
@@ -89,7 +103,13 @@ class Operation {
   bool published = false;                // one_shot
   uint32_t seen = 0;                     // one_shot: members 0..seen-1 have published
 
+  std::unique_ptr<Persistence> persistence;
+  enum class Phase : uint8_t { prescale, work, postscale } phase = Phase::work;
+  size_t scaled = 0;  // elements, in a phase that scales
+
   UserTransfer user;
+  int32_t priority = 0;        // higher ones are driven first
+  int64_t timeout_ns = 0;      // longest time without progress; 0: the fabric's, -1: none
   uint32_t sends_pending = 0;  // sends that read the user's memory
   bool started = false;
   bool linked = false;    // in the executor's list
@@ -117,6 +137,20 @@ class Operation {
   void end(Status status) {
     status_ = std::move(status);
     state_.store(static_cast<int32_t>(status_.code()), std::memory_order_release);
+  }
+
+  // Once ended, and not in the executor's list any more: back to where it was when it was made, but for what it has
+  // been told to do.
+  void restart() {
+    phase = persistence->prescale == 1 ? Phase::work : Phase::prescale;
+    scaled = 0;
+    published = false;
+    seen = 0;
+    started = false;
+    watched_since_ns = 0;
+    warned = false;
+    moves.store(0, std::memory_order_relaxed);
+    state_.store(static_cast<int32_t>(Code::in_progress), std::memory_order_release);
   }
 
   void ref() { references_.fetch_add(1, std::memory_order_relaxed); }

@@ -71,6 +71,8 @@ class SharedCollective {
            (turn <= Workspace::kEntries || all_have(left_seen_, turn - Workspace::kEntries));
   }
   bool begun(uint64_t turn) const { return turn_ == turn; }
+  // Whether nobody waits for more of this rank in the turn.
+  bool has_given_all(uint64_t turn) const { return begun(turn) && mode_ == Mode::inlined; }
   // Enters the turn. The call's memory is read and written until advance() has said complete, or abandon(). Whoever
   // calls this sees to area().wake() before it stops to look.
   void begin(uint64_t turn, const SharedCall& call);

@@ -101,6 +101,23 @@ TEST_CASE("operations complete, move, and outlive their handle's scope safely") 
   REQUIRE_FALSE(moved);
 }
 
+TEST_CASE("persistent operations start again and again, and throw what is refused") {
+  const rondo::Comm comm = alone();
+  std::vector<float> in(100, 1), out(100);
+  rondo_call_options options = RONDO_CALL_OPTIONS_INIT;
+  options.postscale = 3;
+  rondo::Op op = comm.allreduce_init(in.data(), out.data(), in.size(), RONDO_SUM, options);
+  for (float value : {1.0f, 2.0f}) {
+    std::fill(in.begin(), in.end(), value);
+    op.start();
+    op.wait();
+    REQUIRE(out == std::vector<float>(100, 3 * value));
+  }
+  const rondo::Op once = comm.barrier_start();
+  REQUIRE(thrown([&] { once.start(); }) == RONDO_ERR_INVALID);
+  REQUIRE(thrown([&] { (void)comm.broadcast_init(in.data(), in.size(), 7); }) == RONDO_ERR_INVALID);
+}
+
 TEST_CASE("shared buffers are zeroed, usable as ranges, and keep their communicator") {
   rondo::Buffer<float> buffer;
   {
