@@ -123,4 +123,30 @@ rondo_status run(rondo_comm* comm, const Call& call, const void* in, void* out) 
   return RONDO_ERR_INVALID;
 }
 
+rondo_status make_persistent(rondo_comm* comm, const Call& call, const void* in, void* out, rondo_op** op) {
+  switch (call.kind) {
+    case Kind::allreduce:
+      return rondo_allreduce_init(comm, in, out, call.count, call.dtype, call.redop, nullptr, op);
+    case Kind::reduce:
+      return rondo_reduce_init(comm, in, out, call.count, call.dtype, call.redop, call.root, nullptr, op);
+    case Kind::broadcast:
+      return rondo_broadcast_init(comm, out, call.count, call.dtype, call.root, nullptr, op);
+    case Kind::allgather:
+      return rondo_allgather_init(comm, in, out, call.count, call.dtype, nullptr, op);
+    case Kind::reduce_scatter:
+      return rondo_reduce_scatter_init(comm, in, out, call.count, call.dtype, call.redop, nullptr, op);
+    case Kind::alltoall:
+      return rondo_alltoall_init(comm, in, out, call.count, call.dtype, nullptr, op);
+    case Kind::gather:
+      return rondo_gather_init(comm, in, out, call.count, call.dtype, call.root, nullptr, op);
+    case Kind::scatter:
+      return rondo_scatter_init(comm, in, out, call.count, call.dtype, call.root, nullptr, op);
+    case Kind::barrier:
+      return rondo_barrier_init(comm, nullptr, op);
+    case Kind::sendrecv:
+      return RONDO_ERR_UNSUPPORTED;
+  }
+  return RONDO_ERR_INVALID;
+}
+
 }  // namespace rondo::perf

@@ -1,5 +1,5 @@
 // The collectives that rondo-perf measures: their names, shapes, calls, and what each rank must hold afterwards. Pure
-// except for call().
+// except for run() and make_persistent().
 #pragma once
 
 #include <cstddef>
@@ -69,5 +69,7 @@ std::vector<Expectation> expectations(const Call& call);
 
 // Makes the blocking call.
 rondo_status run(rondo_comm* comm, const Call& call, const void* in, void* out);
+// Makes the call's persistent operation. UNSUPPORTED where there is none.
+rondo_status make_persistent(rondo_comm* comm, const Call& call, const void* in, void* out, rondo_op** op);
 
 }  // namespace rondo::perf

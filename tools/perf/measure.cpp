@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -53,25 +54,10 @@ struct Iteration {
   bool refused = false;  // UNSUPPORTED, which is the same on all ranks and starts nothing
 };
 
-// One iteration: new data, everybody ready, the timed calls, the check.
-ErrorText iterate(const Job& job, uint32_t burst, const Call& call, const Buffers& buffers, Values& values,
-                  uint64_t seed, Iteration& iteration) {
-  using Clock = std::chrono::steady_clock;
-  prepare(call, buffers, values, seed);
-  if (const rondo_status status = rondo_barrier(job.comm(), nullptr); status != RONDO_OK) {
-    return failure(job.comm(), status, "barrier");
-  }
-  const Clock::time_point start = Clock::now();
-  for (uint32_t repeat = 0; repeat < burst; ++repeat) {
-    if (const rondo_status status = run(job.comm(), call, buffers.in, buffers.out); status != RONDO_OK) {
-      iteration.refused = status == RONDO_ERR_UNSUPPORTED;
-      return failure(job.comm(), status, fmt::format("{} of {} bytes", info(call.kind).name, call_bytes(call)));
-    }
-  }
-  iteration.nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-  if (iteration.wrong >= 0) iteration.wrong += static_cast<int64_t>(count_wrong(call, buffers, values, seed));
-  return {};
-}
+struct FreeOperation {
+  void operator()(rondo_op* op) const { rondo_op_free(op); }
+};
+using Operation = std::unique_ptr<rondo_op, FreeOperation>;
 
 // One form of one call under measurement: what does not change between its iterations, and what they add up.
 struct Run {
@@ -80,11 +66,37 @@ struct Run {
   Buffers buffers;
   Values& values;
   uint64_t& seed;
+  Operation persistent;  // null: blocking calls are measured
   Iteration iteration;
   uint32_t burst = 1;
 
-  ErrorText once(uint32_t calls) { return iterate(job, calls, call, buffers, values, ++seed, iteration); }
+  rondo_status one_call() const {
+    if (persistent == nullptr) return run(job.comm(), call, buffers.in, buffers.out);
+    const rondo_status started = rondo_start(persistent.get());
+    return started == RONDO_OK ? rondo_op_wait(persistent.get(), -1) : started;
+  }
+  std::string name() const { return fmt::format("{} of {} bytes", info(call.kind).name, call_bytes(call)); }
+  // New data, everybody ready, the timed calls, the check.
+  ErrorText once(uint32_t calls);
 };
+
+ErrorText Run::once(uint32_t calls) {
+  using Clock = std::chrono::steady_clock;
+  prepare(call, buffers, values, ++seed);
+  if (const rondo_status status = rondo_barrier(job.comm(), nullptr); status != RONDO_OK) {
+    return failure(job.comm(), status, "barrier");
+  }
+  const Clock::time_point start = Clock::now();
+  for (uint32_t repeat = 0; repeat < calls; ++repeat) {
+    if (const rondo_status status = one_call(); status != RONDO_OK) {
+      iteration.refused = status == RONDO_ERR_UNSUPPORTED;
+      return failure(job.comm(), status, name());
+    }
+  }
+  iteration.nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  if (iteration.wrong >= 0) iteration.wrong += static_cast<int64_t>(count_wrong(call, buffers, values, seed));
+  return {};
+}
 
 // Runs the warm-up, every result of which is checked; `fastest_ns` is then the best of it, over the slowest rank.
 ErrorText warm_up(Run& run, uint32_t rounds, int64_t& fastest_ns) {
@@ -171,7 +183,15 @@ ErrorText measure(const Job& job, const Options& options, const Call& call, Form
                   Timing& timing) {
   const KindInfo& kind = info(call.kind);
   if (!wants(options, kind, form)) return {};
-  Run run = {job, call, place(job, call, form), values, seed, {0, options.check ? 0 : -1, false}};
+  Run run = {job, call, place(job, call, form), values, seed, nullptr, {0, options.check ? 0 : -1, false}};
+  if (options.persistent) {
+    rondo_op* op = nullptr;
+    const rondo_status status = make_persistent(job.comm(), call, run.buffers.in, run.buffers.out, &op);
+    run.persistent.reset(op);
+    if (status == RONDO_ERR_UNSUPPORTED) timing.refusal = failure(job.comm(), status, run.name());
+    if (status != RONDO_OK)
+      return status == RONDO_ERR_UNSUPPORTED ? ErrorText() : failure(job.comm(), status, run.name());
+  }
   int64_t call_ns = 0;
   const uint32_t rounds = options.verify_only ? 2 : std::max(options.warmup, 1u);
   if (ErrorText text = warm_up(run, rounds, call_ns); !text.empty()) {

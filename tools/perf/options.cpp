@@ -1,5 +1,6 @@
 #include "perf/options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -64,6 +65,8 @@ void describe(CLI::App& app, Options& options, Words& words) {
       "compare the algorithm that is chosen for each size with every other that could be forced; the exit code "
       "is 1 when a choice is clearly slower than it need be");
   app.add_flag("--alloc", options.shared_memory, "buffers from rondo_alloc instead of private memory");
+  app.add_flag("--persistent", options.persistent,
+               "measure persistent operations (rondo_start and rondo_op_wait) instead of blocking calls");
   app.add_option("--in-place", words.in_place, "which forms to measure: both, yes or no")
       ->check(CLI::IsMember({"both", "yes", "no"}))
       ->capture_default_str();
@@ -122,6 +125,9 @@ std::string look_up(const Words& words, Options& options) {
   text = find_values(words.redops, "operator", kRedOps, rondo_redop_name, options.redops);
   if (!text.empty()) return text;
   if (text = find_sizes(words, options); !text.empty()) return text;
+  if (options.persistent &&
+      std::find(options.kinds.begin(), options.kinds.end(), Kind::sendrecv) != options.kinds.end())
+    return "sendrecv has no persistent form";
   if (options.json == "-" || options.csv == "-") options.quiet = true;
   options.forms = words.in_place == "both"  ? Forms::both
                   : words.in_place == "yes" ? Forms::in_place

@@ -27,6 +27,7 @@ struct Options {
   bool check = true;
   bool verify_only = false;
   bool shared_memory = false;  // buffers from rondo_alloc
+  bool persistent = false;     // start and wait instead of blocking calls
   bool quiet = false;
   bool regret = false;  // compare every choice with what could be forced instead
   Forms forms = Forms::both;
