@@ -2,6 +2,7 @@
 // flight, their options, and what is refused.
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -190,8 +191,11 @@ TEST_CASE("persistent: more than may run at once, whatever their priorities, fre
   constexpr int kOperations = 24;
   for (const char* transports : {"shm", "tcp"}) {
     INFO(transports);
-    CHECK(run_ranks({.world = 3, .transports = transports}, [](rondo_comm* comm, int32_t rank, Notes& notes) {
-            std::vector<std::vector<float>> in(kOperations), out(kOperations);
+    // Outlive the ranks: the buffers of a detached operation are Rondo's until it has completed.
+    std::array<std::array<std::vector<float>, kOperations>, 3> inputs, outputs;
+    CHECK(run_ranks({.world = 3, .transports = transports}, [&](rondo_comm* comm, int32_t rank, Notes& notes) {
+            auto& in = inputs[rank];
+            auto& out = outputs[rank];
             std::vector<rondo_op*> ops(kOperations);
             for (int i = 0; i < kOperations; ++i) {
               const size_t count = i % 3 == 0 ? 5 : i % 3 == 1 ? 5000 : 50000;
@@ -215,7 +219,7 @@ TEST_CASE("persistent: more than may run at once, whatever their priorities, fre
               }
             }
             for (rondo_op* op : ops) notes.expect(rondo_start(op) == RONDO_OK, error_text(nullptr));
-            for (rondo_op* op : ops) rondo_op_free(op);  // detached: the last barrier waits for them
+            for (rondo_op* op : ops) rondo_op_free(op);  // detached
             notes.expect(rondo_barrier(comm, nullptr) == RONDO_OK, error_text(comm));
           }) == "");
   }
