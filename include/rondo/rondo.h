@@ -367,8 +367,8 @@ RONDO_API rondo_status rondo_health(const rondo_comm* comm);
 RONDO_API size_t rondo_error_text(const rondo_comm* comm, char* text, size_t capacity);
 
 /* Writes how `comm` would run `collective` ("allreduce", "reduce_scatter", ...) on that many bytes per rank of that
- * type: the first line names the algorithm and its plan, further lines say why it was chosen, what else could run, and
- * what could not and why. Pure, never blocks.
+ * type: the first line names the algorithm and its plan, further lines say why it was chosen, what else could run, what
+ * could not and why, and which section and rows of a tuning file (RONDO_TUNE) count. Pure, never blocks.
  * Length and truncation as rondo_error_text. */
 RONDO_API size_t rondo_explain(const rondo_comm* comm, const char* collective, size_t bytes, rondo_dtype dtype,
                                char* text, size_t capacity);

@@ -47,6 +47,8 @@ constexpr std::array<KeyInfo, kKeyCount> kTable = {{
     {Key::slice_bytes, "RONDO_SLICE_BYTES", Kind::bytes, "0", "piece size of pipelined messages; 0: chosen", 0,
      kBytesMax},
     {Key::window, "RONDO_WINDOW", Kind::integer, "0", "pieces in flight per lane; 0: chosen", 0, 64},
+    {Key::tune, "RONDO_TUNE", Kind::text, "auto",
+     "file of measured choices, read by rank 0; auto: rondo/tuning in the user's cache folder, if there; off: none"},
     {Key::log, "RONDO_LOG", Kind::choice, "warn", "how much is logged", 0, 0, "error|warn|info|debug"},
     {Key::fake_hosts, "RONDO_FAKE_HOSTS", Kind::integer, "0", "treat this machine as that many hosts; 0: as one", 0,
      kRankMax},

@@ -42,6 +42,7 @@ enum class Key : uint8_t {
   shm_bytes,
   slice_bytes,
   window,
+  tune,
   log,
   fake_hosts,
 };

@@ -27,6 +27,8 @@ struct Card {
   std::string cpus;                                             // the affinity mask, a bit a processor, lowest first
   uint32_t cpu_quota = 0;                                       // whole processors that the cgroup grants; 0: no limit
   std::string local_control, remote_control;                    // addresses of the control plane
+  std::string machine;                                          // of rank 0: what its measured choices hold for
+  std::string tuning, tuning_fault;                             // of rank 0: its table, or why it has none
   std::vector<std::pair<std::string, std::string>> transports;  // name, address
 
   std::string encode() const {
@@ -37,6 +39,9 @@ struct Card {
     put<uint32_t>(out, cpu_quota);
     put_text(out, local_control);
     put_text(out, remote_control);
+    put_text(out, machine);
+    put_text(out, tuning);
+    put_text(out, tuning_fault);
     return out;
   }
   static Result<Card> decode(std::string_view bytes, Rank from) {
@@ -48,6 +53,9 @@ struct Card {
     card.cpu_quota = reader.get<uint32_t>();
     card.local_control = get_text(reader);
     card.remote_control = get_text(reader);
+    card.machine = get_text(reader);
+    card.tuning = get_text(reader);
+    card.tuning_fault = get_text(reader);
     if (!reader.ok()) return fail(Code::internal, "rank {} sent a broken card of {} bytes", from, bytes.size());
     return card;
   }

@@ -40,6 +40,8 @@ void Communicator::gather_facts() {
   facts_.ranks_a_cpu = fabric_->ranks_a_cpu();
   facts_.one_memory = true;
   facts_.determinism = settings_.determinism;
+  tuning_key_ = fabric_->tuning_key(members());
+  facts_.tuned = fabric_->tuning().section(tuning_key_);
   facts_.message_bytes = SIZE_MAX;
   local_rank_ = 0;
   local_world_ = 0;
@@ -56,6 +58,12 @@ void Communicator::gather_facts() {
   const Config& config = fabric_->config();
   facts_.piece_bytes = static_cast<size_t>(config.bytes(Key::slice_bytes));
   facts_.window = static_cast<uint32_t>(config.integer(Key::window));
+}
+
+std::vector<Rank> Communicator::members() const {
+  std::vector<Rank> ranks;
+  for (const Member& member : group_->members) ranks.push_back(member.fabric_rank);
+  return ranks;
 }
 
 Status Communicator::cause() const {
@@ -267,18 +275,23 @@ Result<std::string> Communicator::explain(Collective collective, size_t bytes, D
   text += fmt::format("  sum order: {}\n", algorithm.order == SumOrder::canonical ? "canonical tree over ranks"
                                            : algorithm.order == SumOrder::own     ? "the algorithm's own"
                                                                                   : "none");
-  std::string others, impossible;
+  std::string others, impossible, tunable;
   for (const Candidate& candidate : candidates(collective, bytes, facts_, settings_.spec)) {
     if (candidate.algorithm == &algorithm) continue;
     const std::string_view other = candidate.algorithm->name;
     if (candidate.obstacle.empty()) {
       others += fmt::format("{}{}", others.empty() ? "" : ", ", other);
+      if (same_sums(algorithm, *candidate.algorithm))
+        tunable += fmt::format("{}{}", tunable.empty() ? "" : ", ", other);
     } else {
       impossible += fmt::format("{}{} ({})", impossible.empty() ? "" : ", ", other, candidate.obstacle);
     }
   }
   if (!others.empty()) text += fmt::format("  also possible: {}\n", others);
   if (!impossible.empty()) text += fmt::format("  not possible: {}\n", impossible);
+  if (!tunable.empty()) text += fmt::format("  tuning may take: {}\n", tunable);
+  const std::string rows = facts_.tuned == nullptr ? "" : facts_.tuned->rows_of(collective);
+  text += fmt::format("  tuning section: [{}]\n  tuning rows: {}\n", tuning_key_, rows.empty() ? "none" : rows);
   return text + fabric_->describe_links(*group_);
 }
 

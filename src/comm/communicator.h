@@ -94,6 +94,7 @@ class Communicator {
   bool in_a_group() const { return groups_open_.load(std::memory_order_relaxed) != 0 && this_thread_in_a_group(); }
   bool this_thread_in_a_group() const;
   void gather_facts();
+  std::vector<Rank> members() const;  // by rank: its rank on the fabric
   // short_way.cpp
   struct RepeatedKind {
     RepeatArgs key{.count = SIZE_MAX};  // without buffers
@@ -126,6 +127,7 @@ class Communicator {
   std::shared_ptr<Group> group_;
   CommunicatorSettings settings_;
   CommFacts facts_;
+  std::string tuning_key_;
   uint32_t local_rank_ = 0, local_world_ = 1;
   // With the lease held:
   ScheduleCache schedules_;

@@ -15,6 +15,7 @@
 #include "comm/card.h"
 #include "comm/fabric.h"
 #include "comm/interfaces.h"
+#include "comm/tuning.h"
 #include "comm/wiring.h"
 #include "kernels/kernels.h"
 #include "transport/mesh.h"
@@ -160,6 +161,7 @@ Status Fabric::connect() {
   std::vector<Card> cards;
   if (world() > 1) {
     RONDO_TRY(meet(deadline, cards));
+    RONDO_TRY(agree_on_tuning(cards));
     RONDO_TRY(open_control(deadline, cards));
     const Status linked = link_up(deadline, cards);
     if (!linked.ok()) {
@@ -229,6 +231,15 @@ Status Fabric::meet(const Deadline& deadline, std::vector<Card>& cards) {
   own.pid = static_cast<uint64_t>(getpid());
   own.cpus = affinity();
   own.cpu_quota = cgroup_quota();
+  if (rank() == 0) {
+    own.machine = tuning_machine(options_.config);
+    auto tuning = read_tuning(options_.config, options_.log);
+    if (tuning.ok()) {
+      own.tuning = std::move(tuning).value();
+    } else {
+      own.tuning_fault = tuning.status().text();
+    }
+  }
   auto local = Listener::unix_abstract();
   if (!local.ok()) return local.status();
   local_listener_ = std::move(local).value();

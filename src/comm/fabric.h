@@ -26,6 +26,7 @@
 #include "transport/contract.h"
 #include "transport/control.h"
 #include "transport/rendezvous.h"
+#include "tune/table.h"
 
 namespace rondo {
 
@@ -52,6 +53,10 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   const Logger& log() const { return options_.log; }
   // Ranks on a processor of this machine, rounded up.
   uint32_t ranks_a_cpu() const { return ranks_a_cpu_; }
+  // Measured choices as rank 0 has read them, and from where; the same on all ranks.
+  const TuningTable& tuning() const { return tuning_; }
+  // The section for a communicator of these ranks.
+  std::string tuning_key(const std::vector<Rank>& ranks) const;
   bool same_host(Rank other) const { return host_of_[other] == host_of_[identity_.rank]; }
   // Whether this process is a fork of the one that made the fabric.
   bool forked() const { return fork_mark_ != nullptr && *static_cast<const volatile char*>(fork_mark_) == 0; }
@@ -119,6 +124,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   Status first_cause(const Status& seen);
   Status make_transports();
   Status meet(const Deadline& deadline, std::vector<Card>& cards);
+  Status agree_on_tuning(const std::vector<Card>& cards);
   Status open_control(const Deadline& deadline, const std::vector<Card>& cards);
   Status exchange_addresses(const Deadline& deadline, std::vector<Card>& cards);
   Status choose_links(const Deadline& deadline, const std::vector<Card>& cards);
@@ -189,6 +195,8 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
 
   Lease lease_;
   uint32_t ranks_a_cpu_ = 1;
+  TuningTable tuning_;
+  std::string machine_ = "alone";  // what the table of rank 0 holds for
   uint32_t spins_ = 0, yields_ = 0;
   uint64_t ended_seen_ = 0;
 

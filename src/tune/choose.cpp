@@ -179,12 +179,20 @@ std::vector<Candidate> candidates(Collective collective, size_t bytes, const Com
   return all;
 }
 
+bool same_sums(const Algorithm& a, const Algorithm& b) {
+  return a.order == b.order && (a.order != SumOrder::own || &a == &b);
+}
+
 Result<Choice> choose(Collective collective, size_t bytes, const CommFacts& facts, const AlgorithmSpec& spec) {
   for (const std::string_view name : preferred(collective, bytes, facts)) {
     const Algorithm* algorithm = find_algorithm(collective, name);
-    if (algorithm != nullptr && obstacle(*algorithm, bytes, facts, spec).empty())
-      return with_plan(*algorithm, facts,
-                       spec.restricts(collective) ? "allowed by the given spec" : "the default for this size");
+    if (algorithm == nullptr || !obstacle(*algorithm, bytes, facts, spec).empty()) continue;
+    const TuningRow* row = facts.tuned == nullptr ? nullptr : facts.tuned->find(collective, bytes);
+    if (row != nullptr && row->algorithm != nullptr && same_sums(*row->algorithm, *algorithm) &&
+        obstacle(*row->algorithm, bytes, facts, spec).empty())
+      return with_plan(*row->algorithm, facts, "measured to be quicker than the default");
+    return with_plan(*algorithm, facts,
+                     spec.restricts(collective) ? "allowed by the given spec" : "the default for this size");
   }
   std::string reasons;
   for (const Candidate& candidate : candidates(collective, bytes, facts, spec)) {

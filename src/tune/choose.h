@@ -10,6 +10,7 @@
 
 #include "algo/registry.h"
 #include "base/status.h"
+#include "tune/table.h"
 
 namespace rondo {
 
@@ -36,14 +37,15 @@ class AlgorithmSpec {
 
 struct CommFacts {
   uint32_t world = 1;
-  bool one_memory = false;          // all members share memory
-  bool cells = false;               // the one-shot exchange is there
-  bool workspace = false;           // the workspace that all members write is there
-  uint32_t ranks_a_cpu = 1;         // of this host, rounded up
-  size_t message_bytes = 64 << 10;  // the largest message that every link takes
-  size_t piece_bytes = 0;           // wished by the user; 0: chosen
-  uint32_t window = 0;              // the same
-  uint32_t determinism = 1;         // 1: A1, 2: A2
+  bool one_memory = false;               // all members share memory
+  bool cells = false;                    // the one-shot exchange is there
+  bool workspace = false;                // the workspace that all members write is there
+  uint32_t ranks_a_cpu = 1;              // of this host, rounded up
+  size_t message_bytes = 64 << 10;       // the largest message that every link takes
+  size_t piece_bytes = 0;                // wished by the user; 0: chosen
+  uint32_t window = 0;                   // the same
+  uint32_t determinism = 1;              // 1: A1, 2: A2
+  const TuningSection* tuned = nullptr;  // measured choices, the same on all ranks; null: none
 };
 
 struct Choice {
@@ -59,6 +61,9 @@ struct Choice {
 // `bytes`: the whole buffer for allreduce, reduce and broadcast; one rank's block for the others. Unsupported, with
 // what is possible, when nothing that the spec and the determinism level allow can run the call.
 Result<Choice> choose(Collective collective, size_t bytes, const CommFacts& facts, const AlgorithmSpec& spec);
+
+// Whether the two give the same bits. A measured choice replaces the default only by one that does.
+bool same_sums(const Algorithm& a, const Algorithm& b);
 
 // An algorithm of the collective and why it cannot run the call; empty: it can.
 struct Candidate {
