@@ -13,6 +13,7 @@
 #include "perf/plot.h"
 #include "perf/regret.h"
 #include "perf/report.h"
+#include "perf/tune.h"
 
 namespace {
 
@@ -149,6 +150,10 @@ int main(int count, char** arguments) {
     int defects = 0;
     const ErrorText text = measure_regret(job, options, calls, in_bytes, out_bytes, speaks, &defects);
     return !text.empty() ? fail(who, text) : defects > 0 ? kExitWrong : 0;
+  }
+  if (options.tune) {
+    const ErrorText text = tune(job, options, calls, in_bytes, out_bytes, speaks);
+    return text.empty() ? 0 : fail(who, text);
   }
   std::vector<Row> rows;
   if (const ErrorText text = run_all(job, options, calls, rows); !text.empty()) return fail(who, text);

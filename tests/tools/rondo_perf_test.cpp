@@ -1,5 +1,7 @@
 // rondo-perf: that its reference is right for any order of summation and notices what is wrong, its small pure parts,
 // and the program itself as ranks of a job.
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -11,11 +13,13 @@
 
 #include "command.h"
 #include "kernels/kernels.h"
+#include "perf/contest.h"
 #include "perf/measure.h"
 #include "perf/options.h"
 #include "perf/plot.h"
 #include "perf/regret.h"
 #include "perf/report.h"
+#include "perf/tune.h"
 #include "perf/values.h"
 
 namespace {
@@ -244,4 +248,59 @@ TEST_CASE("regret: every size gets a line with the choice and the best of the ot
   REQUIRE((outcome.exit_code == 0 || outcome.exit_code == 1));
   REQUIRE(outcome.out.find("# defects: ") != std::string::npos);
   for (const char* chosen : {"oneshot", "owners", "workspace"}) REQUIRE(outcome.out.find(chosen) != std::string::npos);
+}
+
+TEST_CASE("tune: boundaries lie between the sizes, and the default stays where nothing was measured") {
+  CHECK(tuning_rows({}) == "");
+  CHECK(tuning_rows({{"allreduce", 8, "a", "x"}, {"allreduce", 32, "a", "y"}, {"allreduce", 128, "default", ""}}) ==
+        "allreduce 64 a  # y\nallreduce 128 default\n");
+  CHECK(tuning_rows({{"reduce", 1024, "a", ""}}) == "reduce 1023 default\nreduce 1024 a\n");
+  CHECK(tuning_rows({{"reduce", 1024, "default", ""}}) == "reduce 1024 default\n");
+  CHECK(tuning_rows({{"barrier", 0, "a", ""}}) == "barrier 0 a\n");
+  CHECK(tuning_rows({{"reduce", 9, "a", ""}, {"reduce", 10, "b", ""}}) ==
+        "reduce 8 default\nreduce 9 a\nreduce 10 b\n");
+}
+
+TEST_CASE("tune: a file keeps what was not measured anew, unless it is another version's or too much") {
+  std::string text;
+  REQUIRE(merge_tuning("", "1; k", {"reduce"}, "reduce 8 a\n", text) == "");
+  CHECK(text == "rondo tuning 1\n\n[1; k]\nreduce 8 a\n");
+  const std::string before =
+      "rondo tuning 1\n[1; k]\nreduce 8 a\nbarrier 0 b\n[0; k]\nreduce 8 c\n[1; l]\nreduce 8 d  # e\n";
+  REQUIRE(merge_tuning(before, "1; k", {"reduce"}, "reduce 9 f\n", text) == "");
+  CHECK(text == "rondo tuning 1\n\n[1; l]\nreduce 8 d  # e\n\n[1; k]\nbarrier 0 b\nreduce 9 f\n");
+  const std::string much = "rondo tuning 1\n[1; l]\n" + std::string(32 << 10, '#') + "\n[1; m]\nreduce 8 a\n";
+  REQUIRE(merge_tuning(much, "1; k", {}, "", text) == "");
+  CHECK(text == "rondo tuning 1\n\n[1; m]\nreduce 8 a\n\n[1; k]\n");
+  CHECK(merge_tuning("", "1; k", {}, std::string(32 << 10, '#'), text) != "");
+  CHECK(merge_tuning("my diary\n", "1; k", {}, "", text) == "its first line is not 'rondo tuning 1'");
+}
+
+TEST_CASE("tune: the file is written, kept up, and taken by a later job") {
+  const auto folder = std::filesystem::temp_directory_path() / ("rondo-tune-" + std::to_string(getpid()));
+  const std::string path = (folder / "deep" / "tuning").string();
+  const auto tune = [&](const std::string& collective) {
+    return run_command({RONDO_RUN_PROGRAM, "-n", "2", "--no-prefix", RONDO_PERF_PROGRAM, collective, "--tune",
+                        "--output", path, "-b", "64", "-e", "64K", "-f", "1024"});
+  };
+  for (const std::string collective : {"allreduce", "barrier"}) {
+    const Outcome outcome = tune(collective);
+    INFO(outcome.out << outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    REQUIRE(outcome.out.find("# written to " + path) != std::string::npos);
+  }
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  INFO(text);
+  REQUIRE(text.find("allreduce 65536 ") != std::string::npos);
+  REQUIRE(text.find("barrier 0 ") != std::string::npos);
+  const Outcome later = run_command({RONDO_RUN_PROGRAM, "-n", "2", "--no-prefix", "env", "RONDO_TUNE=" + path,
+                                     RONDO_PERF_PROGRAM, "allreduce", "-b", "64", "-e", "64", "-n", "5"});
+  INFO(later.out << later.err);
+  REQUIRE(later.exit_code == 0);
+  std::ofstream(path) << "my diary\n";
+  const Outcome refused = tune("barrier");
+  REQUIRE(refused.exit_code == 2);
+  REQUIRE(refused.err.find(path + " is kept as it is: its first line is not 'rondo tuning 1'") != std::string::npos);
+  std::filesystem::remove_all(folder);
 }

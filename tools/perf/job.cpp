@@ -15,6 +15,13 @@ namespace {
 
 constexpr size_t kAlignment = 4096;
 
+std::vector<std::string> words(const std::string& text) {
+  std::vector<std::string> found;
+  std::stringstream list(text);
+  for (std::string word; std::getline(list >> std::ws, word, ',');) found.push_back(word);
+  return found;
+}
+
 }  // namespace
 
 ErrorText failure(const rondo_comm* comm, rondo_status status, const std::string& what) {
@@ -33,6 +40,7 @@ ErrorText Job::init(const Options& options, const std::string& wanted_algorithm,
     }
   }
   if (!algorithm.empty()) wanted.algorithm = algorithm.c_str();
+  if (options.tune) wanted.config = "RONDO_TUNE=off";
   if (!options.transports.empty()) wanted.transports = options.transports.c_str();
   rondo_comm* comm = nullptr;
   const rondo_status status = rondo_init(&wanted, &comm);
@@ -85,9 +93,9 @@ ErrorText Job::allocate(size_t in_bytes, size_t out_bytes, bool shared_memory) {
 }
 
 std::string Job::explain(const Call& call) const {
-  char text[4096] = "";
   const size_t bytes = call.count * rondo_dtype_size(call.dtype);
-  rondo_explain(comm(), info(call.kind).name, bytes, call.dtype, text, sizeof(text));
+  std::string text(rondo_explain(comm(), info(call.kind).name, bytes, call.dtype, nullptr, 0), '\0');
+  rondo_explain(comm(), info(call.kind).name, bytes, call.dtype, text.data(), text.size() + 1);
   return text;
 }
 
@@ -97,16 +105,25 @@ std::string Job::algorithm_of(const Call& call) const {
   return text.substr(0, text.find('\n'));
 }
 
-std::vector<std::string> Job::alternatives_to(const Call& call) const {
-  static constexpr std::string_view kMark = "also possible: ";
-  std::vector<std::string> names;
-  if (call.kind == Kind::sendrecv) return names;
+std::string Job::explained(const Call& call, std::string_view mark) const {
+  if (call.kind == Kind::sendrecv) return {};
   const std::string text = explain(call);
-  const size_t mark = text.find(kMark);
-  if (mark == std::string::npos) return names;
-  std::stringstream list(text.substr(mark + kMark.size(), text.find('\n', mark) - mark - kMark.size()));
-  for (std::string name; std::getline(list >> std::ws, name, ',');) names.push_back(name);
-  return names;
+  const size_t begin = text.find(mark);
+  if (begin == std::string::npos) return {};
+  return text.substr(begin + mark.size(), text.find('\n', begin + mark.size()) - begin - mark.size());
+}
+
+std::vector<std::string> Job::alternatives_to(const Call& call) const {
+  return words(explained(call, "\n  also possible: "));
+}
+
+std::vector<std::string> Job::tunable(const Call& call) const {
+  return words(explained(call, "\n  tuning may take: "));
+}
+
+std::string Job::tuning_section(const Call& call) const {
+  const std::string bracketed = explained(call, "\n  tuning section: ");
+  return bracketed.size() < 2 ? "" : bracketed.substr(1, bracketed.size() - 2);
 }
 
 ErrorText Job::combine(Kind measured, rondo_redop redop, std::vector<int64_t>& values) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "perf/options.h"
@@ -42,6 +43,8 @@ class Job {
   void* out() const { return out_.get(); }
   std::string algorithm_of(const Call& call) const;                  // the first line of rondo_explain
   std::vector<std::string> alternatives_to(const Call& call) const;  // names of the others that could run it
+  std::vector<std::string> tunable(const Call& call) const;          // those of them that a tuning file may name
+  std::string tuning_section(const Call& call) const;                // the key of this job's section in such a file
 
   // Replaces each value by the largest (or the sum) over all ranks. Uses the collective that is not measured, because
   // the measured one may be forced to an algorithm that cannot do this call.
@@ -51,6 +54,8 @@ class Job {
  private:
   ErrorText init(const Options& options, const std::string& algorithm, rondo_options& wanted);
   std::string explain(const Call& call) const;
+  // The rest of rondo_explain's line that begins with `mark`; empty: there is none.
+  std::string explained(const Call& call, std::string_view mark) const;
   ErrorText combine(Kind measured, rondo_redop redop, std::vector<int64_t>& values) const;
   ErrorText make_buffer(size_t bytes, bool shared_memory, std::shared_ptr<void>& buffer) const;
 

@@ -18,7 +18,7 @@ constexpr int kDTypes = RONDO_UINT16 + 1;
 
 // The arguments as words, before they are looked up.
 struct Words {
-  std::vector<std::string> kinds = {"allreduce"};
+  std::vector<std::string> kinds;
   std::vector<std::string> dtypes = {"float32"};
   std::vector<std::string> redops = {"sum"};
   std::string first = "8", last = "16M", step, root = "0", in_place = "both";
@@ -41,13 +41,28 @@ void describe_sizes(CLI::App& app, Options& options, Words& words) {
       ->capture_default_str();
 }
 
+void describe_choices(CLI::App& app, Options& options) {
+  CLI::Option* regret = app.add_flag(
+      "--regret", options.regret,
+      "compare the algorithm that is chosen for each size with every other that could be forced; the exit code "
+      "is 1 when a choice is clearly slower than it need be");
+  CLI::Option* tune = app.add_flag("--tune", options.tune,
+                                   "measure which other algorithms, of those that give the same bits, are clearly "
+                                   "quicker than the default, and keep "
+                                   "them for later jobs of this many ranks on this kind of machine");
+  tune->excludes(regret);
+  app.add_option(
+         "--output", options.output,
+         "the file that --tune writes, for RONDO_TUNE; by default rondo/tuning in the user's cache folder, where "
+         "every job looks")
+      ->needs(tune);
+}
+
 void describe(CLI::App& app, Options& options, Words& words) {
   app.set_version_flag("--version", "rondo-perf " RONDO_VERSION_STRING);
-  app.add_option(
-         "collective", words.kinds,
-         "allreduce, reduce, broadcast, allgather, reduce_scatter, alltoall, gather, scatter, barrier, sendrecv; "
-         "several, or all")
-      ->capture_default_str();
+  app.add_option("collective", words.kinds,
+                 "allreduce, reduce, broadcast, allgather, reduce_scatter, alltoall, gather, scatter, barrier, "
+                 "sendrecv; several, or all; by default allreduce, and all with --tune");
   describe_sizes(app, options, words);
   app.add_option("-d,--dtype", words.dtypes, "element types, comma separated, or all")
       ->delimiter(',')
@@ -60,10 +75,7 @@ void describe(CLI::App& app, Options& options, Words& words) {
   app.add_option("-t,--transports", options.transports, "allowed transports: shm,tcp");
   app.add_option("-c,--check", options.check, "1: check every result, 0: do not")->capture_default_str();
   app.add_flag("--verify-only", options.verify_only, "check two iterations of each size and report no times");
-  app.add_flag(
-      "--regret", options.regret,
-      "compare the algorithm that is chosen for each size with every other that could be forced; the exit code "
-      "is 1 when a choice is clearly slower than it need be");
+  describe_choices(app, options);
   app.add_flag("--alloc", options.shared_memory, "buffers from rondo_alloc instead of private memory");
   app.add_flag("--persistent", options.persistent,
                "measure persistent operations (rondo_start and rondo_op_wait) instead of blocking calls");
@@ -119,12 +131,17 @@ std::string find_sizes(const Words& words, Options& options) {
 }
 
 std::string look_up(const Words& words, Options& options) {
-  if (std::string text = find_kinds(words.kinds, options.kinds); !text.empty()) return text;
+  const std::vector<std::string> usual = {options.tune ? "all" : "allreduce"};
+  if (std::string text = find_kinds(words.kinds.empty() ? usual : words.kinds, options.kinds); !text.empty())
+    return text;
   std::string text = find_values(words.dtypes, "element type", kDTypes, rondo_dtype_name, options.dtypes);
   if (!text.empty()) return text;
   text = find_values(words.redops, "operator", kRedOps, rondo_redop_name, options.redops);
   if (!text.empty()) return text;
   if (text = find_sizes(words, options); !text.empty()) return text;
+  if (options.tune && (options.dtypes.size() > 1 || options.redops.size() > 1 || words.root == "all"))
+    return "--tune takes one element type, one operator and one root: choices do not depend on them";
+  if (options.tune && !options.algorithm.empty()) return "--tune compares with the default: it takes no --algorithm";
   if (options.persistent &&
       std::find(options.kinds.begin(), options.kinds.end(), Kind::sendrecv) != options.kinds.end())
     return "sendrecv has no persistent form";

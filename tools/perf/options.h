@@ -30,9 +30,10 @@ struct Options {
   bool persistent = false;     // start and wait instead of blocking calls
   bool quiet = false;
   bool regret = false;  // compare every choice with what could be forced instead
+  bool tune = false;    // keep in a file which others are quicker than the default
   Forms forms = Forms::both;
   int32_t root = 0;  // -1: every root in turn
-  std::string algorithm, transports, json, csv, plot;
+  std::string algorithm, transports, json, csv, plot, output;
 };
 
 // Fills `options` from the command line. False: end with `exit_code`; what there is to say has been said.

@@ -1,19 +1,12 @@
 // --regret: whether the chosen algorithm of every call is about as quick as the best that could be forced.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "perf/job.h"
 
 namespace rondo::perf {
 
-// What one alternative did beside the choice: ratios of medians, chosen / forced, one of each interleaved round.
-struct Regret {
-  double median = 0;
-  double lower = 0;  // of the median, with 95 % confidence, from the order of the ratios alone
-};
-Regret judge(std::vector<double> ratios);
 // A choice is a defect where the lower bound of its regret is larger.
 inline constexpr double kRegretMost = 1.15;
 
