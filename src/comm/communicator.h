@@ -94,7 +94,6 @@ class Communicator {
   bool in_a_group() const { return groups_open_.load(std::memory_order_relaxed) != 0 && this_thread_in_a_group(); }
   bool this_thread_in_a_group() const;
   void gather_facts();
-  std::vector<Rank> members() const;  // by rank: its rank on the fabric
   // short_way.cpp
   struct RepeatedKind {
     RepeatArgs key{.count = SIZE_MAX};  // without buffers

@@ -182,10 +182,8 @@ Status Fabric::share_memory(Group& group, Areas areas) {
     if (areas.workspace != nullptr) areas.workspace->settled();  // nobody has touched it, or will
     return {};
   }
-  std::vector<Rank> ranks;
-  for (const Member& member : group.members) ranks.push_back(member.fabric_rank);
-  group.shared =
-      std::make_unique<SharedCollective>(std::move(areas.workspace), *areas.transport, std::move(ranks), group.rank);
+  group.shared = std::make_unique<SharedCollective>(std::move(areas.workspace), *areas.transport, group.fabric_ranks(),
+                                                    group.rank);
   return {};
 }
 

@@ -37,6 +37,11 @@ struct Group {
   std::atomic<int32_t> health{0};            // its code, for readers without the lease
 
   uint32_t world() const { return static_cast<uint32_t>(members.size()); }
+  std::vector<Rank> fabric_ranks() const {
+    std::vector<Rank> ranks;
+    for (const Member& member : members) ranks.push_back(member.fabric_rank);
+    return ranks;
+  }
 };
 
 // Collectives of one communicator that run at the same time; later ones wait for their turn.

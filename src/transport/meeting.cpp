@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/file.h"
 #include "transport/address.h"
 
 namespace rondo {
@@ -110,16 +111,9 @@ Result<MeetingFile> read_meeting(const std::string& path) {
   if (info.st_uid != geteuid() || (info.st_mode & 077) != 0)
     return fail(Code::auth, "{} belongs to user {} with mode {:o}: it must be this user's alone", path, info.st_uid,
                 info.st_mode & 0777);
-  std::string text(kMeetingFileMax + 1, '\0');
-  size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t got = read(fd.get(), text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error(errno, "read " + path);
-    if (got == 0) break;
-    size += static_cast<size_t>(got);
-  }
-  auto file = parse_meeting(std::string_view(text).substr(0, size));
+  auto text = read_rest(fd, kMeetingFileMax + 1, path);
+  if (!text.ok()) return text.status();
+  auto file = parse_meeting(*text);
   if (!file.ok()) return fail(file.status().code(), "{}: {}", path, file.status().text());
   return file;
 }
