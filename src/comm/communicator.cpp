@@ -40,7 +40,7 @@ void Communicator::gather_facts() {
   facts_.ranks_a_cpu = fabric_->ranks_a_cpu();
   facts_.one_memory = true;
   facts_.determinism = settings_.determinism;
-  tuning_key_ = fabric_->tuning_key(members());
+  tuning_key_ = fabric_->tuning_key(group_->fabric_ranks());
   facts_.tuned = fabric_->tuning().section(tuning_key_);
   facts_.message_bytes = SIZE_MAX;
   local_rank_ = 0;
@@ -58,12 +58,6 @@ void Communicator::gather_facts() {
   const Config& config = fabric_->config();
   facts_.piece_bytes = static_cast<size_t>(config.bytes(Key::slice_bytes));
   facts_.window = static_cast<uint32_t>(config.integer(Key::window));
-}
-
-std::vector<Rank> Communicator::members() const {
-  std::vector<Rank> ranks;
-  for (const Member& member : group_->members) ranks.push_back(member.fabric_rank);
-  return ranks;
 }
 
 Status Communicator::cause() const {

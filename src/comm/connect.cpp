@@ -161,7 +161,7 @@ Status Fabric::connect() {
   std::vector<Card> cards;
   if (world() > 1) {
     RONDO_TRY(meet(deadline, cards));
-    RONDO_TRY(agree_on_tuning(cards));
+    RONDO_TRY(adopt_tuning(cards.front()));
     RONDO_TRY(open_control(deadline, cards));
     const Status linked = link_up(deadline, cards);
     if (!linked.ok()) {
@@ -173,6 +173,10 @@ Status Fabric::connect() {
                        .text = with_comm(kWorldGroup, linked.text())});
       return linked;
     }
+  } else {
+    Card own;
+    describe_tuning(options_.config, options_.log, own);
+    RONDO_TRY(adopt_tuning(own));
   }
   // More ranks than processors on this machine: who spins keeps the awaited rank from running.
   ranks_a_cpu_ = ranks_a_cpu(cards);
@@ -231,15 +235,7 @@ Status Fabric::meet(const Deadline& deadline, std::vector<Card>& cards) {
   own.pid = static_cast<uint64_t>(getpid());
   own.cpus = affinity();
   own.cpu_quota = cgroup_quota();
-  if (rank() == 0) {
-    own.machine = tuning_machine(options_.config);
-    auto tuning = read_tuning(options_.config, options_.log);
-    if (tuning.ok()) {
-      own.tuning = std::move(tuning).value();
-    } else {
-      own.tuning_fault = tuning.status().text();
-    }
-  }
+  if (rank() == 0) describe_tuning(options_.config, options_.log, own);
   auto local = Listener::unix_abstract();
   if (!local.ok()) return local.status();
   local_listener_ = std::move(local).value();

@@ -53,7 +53,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   const Logger& log() const { return options_.log; }
   // Ranks on a processor of this machine, rounded up.
   uint32_t ranks_a_cpu() const { return ranks_a_cpu_; }
-  // Measured choices as rank 0 has read them, and from where; the same on all ranks.
+  // Measured choices as rank 0 has read them; the same on all ranks.
   const TuningTable& tuning() const { return tuning_; }
   // The section for a communicator of these ranks.
   std::string tuning_key(const std::vector<Rank>& ranks) const;
@@ -124,7 +124,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   Status first_cause(const Status& seen);
   Status make_transports();
   Status meet(const Deadline& deadline, std::vector<Card>& cards);
-  Status agree_on_tuning(const std::vector<Card>& cards);
+  Status adopt_tuning(const Card& first);  // rank 0's card
   Status open_control(const Deadline& deadline, const std::vector<Card>& cards);
   Status exchange_addresses(const Deadline& deadline, std::vector<Card>& cards);
   Status choose_links(const Deadline& deadline, const std::vector<Card>& cards);
@@ -196,7 +196,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   Lease lease_;
   uint32_t ranks_a_cpu_ = 1;
   TuningTable tuning_;
-  std::string machine_ = "alone";  // what the table of rank 0 holds for
+  std::string machine_;  // rank 0's: what its measured choices hold for
   uint32_t spins_ = 0, yields_ = 0;
   uint64_t ended_seen_ = 0;
 

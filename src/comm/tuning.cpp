@@ -1,5 +1,8 @@
 #include "comm/tuning.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -7,7 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "comm/card.h"
+#include "base/fd.h"
+#include "base/file.h"
 #include "comm/fabric.h"
 #include "rondo/version.h"
 #include "tune/table.h"
@@ -29,18 +33,17 @@ std::string found_file(const Config& config) {
   return {};
 }
 
-// `*there`: false when there is no such file.
+// `*there`: whether there is one. Opening and reading never block: a pipe is refused.
 Result<std::string> read_table(const std::string& path, bool* there) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  *there = file.is_open();
-  if (!*there) return fail(Code::invalid, "RONDO_TUNE: cannot read {}: {}", path, std::strerror(errno));
-  std::string text(TuningTable::kMostBytes + 1, 0);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.fail() && !file.eof()))
-    return fail(Code::invalid, "RONDO_TUNE: cannot read {}: expected a file", path);
-  text.resize(static_cast<size_t>(file.gcount()));
-  const auto table = TuningTable::parse(text, path);
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  *there = fd || (errno != ENOENT && errno != ENOTDIR);
+  struct stat facts {};
+  if (!fd || fstat(fd.get(), &facts) != 0)
+    return fail(Code::invalid, "RONDO_TUNE: cannot read {}: {}", path, std::strerror(errno));
+  if (!S_ISREG(facts.st_mode)) return fail(Code::invalid, "RONDO_TUNE: cannot read {}: expected a file", path);
+  auto text = read_rest(fd, TuningTable::kMostBytes + 1, path);
+  if (!text.ok()) return fail(Code::invalid, "RONDO_TUNE: {}", text.status().text());
+  const auto table = TuningTable::parse(*text, path);
   if (!table.ok()) return fail(Code::invalid, "RONDO_TUNE: {}", table.status().text());
   return text;
 }
@@ -61,9 +64,8 @@ std::string cpu_model() {
   return name.empty() ? "unknown" : fmt::format("{} {}/{}", name, family, model);
 }
 
-}  // namespace
-
-std::string tuning_machine(const Config& config) {
+// "0.1.0; AMD EPYC 25/17; all transports".
+std::string machine_of(const Config& config) {
   const std::string& allowed = config.text(Key::transports);
   std::string text =
       fmt::format("{}; {}; {}", RONDO_VERSION_STRING, cpu_model(), allowed.empty() ? "all transports" : allowed);
@@ -72,6 +74,7 @@ std::string tuning_machine(const Config& config) {
   return text;
 }
 
+// The text of the file that RONDO_TUNE names; empty: none.
 Result<std::string> read_tuning(const Config& config, const Logger& log) {
   const std::string& wanted = config.text(Key::tune);
   if (wanted == "off") return std::string();
@@ -85,8 +88,19 @@ Result<std::string> read_tuning(const Config& config, const Logger& log) {
   return std::string();
 }
 
-Status Fabric::agree_on_tuning(const std::vector<Card>& cards) {
-  const Card& first = cards.front();
+}  // namespace
+
+void describe_tuning(const Config& config, const Logger& log, Card& card) {
+  card.machine = machine_of(config);
+  auto text = read_tuning(config, log);
+  if (text.ok()) {
+    card.tuning = std::move(text).value();
+  } else {
+    card.tuning_fault = text.status().text();
+  }
+}
+
+Status Fabric::adopt_tuning(const Card& first) {
   machine_ = first.machine;
   if (!first.tuning_fault.empty())
     return fail(Code::invalid, "{}{}", rank() == 0 ? "" : "rank 0: ", first.tuning_fault);

@@ -2,20 +2,16 @@
 // travels with its card, so that all ranks choose alike. Any thread.
 #pragma once
 
-#include <string>
-
 #include "base/config.h"
 #include "base/log.h"
-#include "base/status.h"
+#include "comm/card.h"
 
 namespace rondo {
 
-// What measured choices hold for: version, processor (name, family and model as the system tells them, or "unknown"),
-// allowed transports. "0.1.0; AMD EPYC 25/17; all transports".
-std::string tuning_machine(const Config& config);
-
-// The text of the file that RONDO_TUNE names, which is a table; empty: none. Invalid: the named file cannot be read or
-// is no table; one that "auto" has found is then left out with a warning.
-Result<std::string> read_tuning(const Config& config, const Logger& log);
+// Fills in what rank 0's card says of tuning: `machine`, what measured choices hold for (version, processor as the
+// system names it, allowed transports), and `tuning`, the text of the file that RONDO_TUNE names, which is a table.
+// `tuning_fault`: why the named file cannot be read or is no table; one that "auto" has found is then left out with a
+// warning.
+void describe_tuning(const Config& config, const Logger& log, Card& card);
 
 }  // namespace rondo

@@ -188,8 +188,8 @@ Result<Choice> choose(Collective collective, size_t bytes, const CommFacts& fact
     const Algorithm* algorithm = find_algorithm(collective, name);
     if (algorithm == nullptr || !obstacle(*algorithm, bytes, facts, spec).empty()) continue;
     const TuningRow* row = facts.tuned == nullptr ? nullptr : facts.tuned->find(collective, bytes);
-    if (row != nullptr && row->algorithm != nullptr && same_sums(*row->algorithm, *algorithm) &&
-        obstacle(*row->algorithm, bytes, facts, spec).empty())
+    if (row != nullptr && row->algorithm != nullptr && row->algorithm != algorithm &&
+        same_sums(*row->algorithm, *algorithm) && obstacle(*row->algorithm, bytes, facts, spec).empty())
       return with_plan(*row->algorithm, facts, "measured to be quicker than the default");
     return with_plan(*algorithm, facts,
                      spec.restricts(collective) ? "allowed by the given spec" : "the default for this size");

@@ -1,4 +1,5 @@
 // Measured choices from a file: what it changes, on which ranks, and what is said of a file that is none.
+#include <sys/stat.h>
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -90,11 +91,14 @@ TEST_CASE("tuning: rank 0's rows choose on all ranks, and the sum stays as it wa
 }
 
 TEST_CASE("tuning: a named file that is missing or no table fails init on every rank, with its place") {
-  const File file("rondo tuning 1\n[a]\nallreduce 8 teleport\n");
+  const File file("rondo tuning 1\n[a]\nallreduce 8 teleport\n"), pipe("");
+  std::filesystem::remove(pipe.path());
+  REQUIRE(mkfifo(pipe.path().c_str(), 0600) == 0);  // nobody writes: who waited for it would wait for ever
   const std::pair<std::string, std::string> cases[] = {
       {file.path(), file.path() + ":3: allreduce has no algorithm 'teleport'; expected one of: default, "},
       {file.path() + "/none", "cannot read " + file.path() + "/none: Not a directory"},
       {std::filesystem::temp_directory_path().string(), "expected a file"},
+      {pipe.path(), "expected a file"},
   };
   for (const auto& [path, expected] : cases) {
     const std::vector<std::string> texts = init_texts({.world = 3, .config = "RONDO_TUNE=" + path});
@@ -104,5 +108,15 @@ TEST_CASE("tuning: a named file that is missing or no table fails init on every 
       CHECK(text.find(expected) != std::string::npos);
     }
     CHECK(texts[1].find("rank 0: RONDO_TUNE: ") != std::string::npos);
+    CHECK(init_texts({.world = 1, .config = "RONDO_TUNE=" + path})[0].find(expected) != std::string::npos);
   }
+}
+
+TEST_CASE("tuning: the largest file that is taken reaches all ranks, a larger one none") {
+  const std::string head = "rondo tuning 1\n";
+  const File largest(head + std::string((32 << 10) - head.size(), '#'));
+  const File larger(head + std::string((32 << 10) - head.size() + 1, '#'));
+  for (const std::string& text : init_texts({.world = 3, .config = "RONDO_TUNE=" + largest.path()})) CHECK(text == "");
+  for (const std::string& text : init_texts({.world = 3, .config = "RONDO_TUNE=" + larger.path()}))
+    CHECK(text.find(larger.path() + ": 32769 bytes, expected at most 32768") != std::string::npos);
 }

@@ -85,7 +85,9 @@ TEST_CASE("tuning: a row replaces the default where it can run and gives the sam
   CHECK(chosen(Collective::allreduce, 200, {}) == "oneshot");  // a ring adds up in another order
   CHECK(chosen(Collective::allreduce, 300, {}) == "oneshot");
   CHECK(chosen(Collective::allreduce, 16384, {}) == "oneshot");
-  CHECK(chosen(Collective::allreduce, 20000, {}) == "owners");  // larger than a cell
+  CHECK(choose(Collective::allreduce, 100, facts, {})->why == "measured to be quicker than the default");
+  CHECK(choose(Collective::allreduce, 400, facts, {})->why == "the default for this size");  // the row names it
+  CHECK(chosen(Collective::allreduce, 20000, {}) == "owners");                               // larger than a cell
   CHECK(chosen(Collective::allreduce, 30000, {}) == "owners");
   CHECK(chosen(Collective::allgather, 100, {}) == "bruck");
   CHECK(chosen(Collective::allreduce, 100, AlgorithmSpec::parse("allreduce:direct").value()) == "direct");
