@@ -77,12 +77,6 @@ class Progress {
   std::chrono::steady_clock::time_point start_;
 };
 
-void say(bool speaks, const std::string& text) {
-  if (!speaks) return;
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
-}
-
 ErrorText run_all(const Job& job, const Options& options, const std::vector<Call>& calls, std::vector<Row>& rows) {
   const bool speaks = job.rank() == 0 && !options.quiet;
   const Progress progress(job.rank() == 0);
@@ -152,7 +146,7 @@ int main(int count, char** arguments) {
     return !text.empty() ? fail(who, text) : defects > 0 ? kExitWrong : 0;
   }
   if (options.tune) {
-    const ErrorText text = tune(job, options, calls, in_bytes, out_bytes, speaks);
+    const ErrorText text = tune(job, options, calls, in_bytes, out_bytes, speaks && !options.quiet);
     return text.empty() ? 0 : fail(who, text);
   }
   std::vector<Row> rows;

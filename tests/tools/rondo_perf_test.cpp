@@ -273,16 +273,29 @@ TEST_CASE("tune: a file keeps what was not measured anew, unless it is another v
   REQUIRE(merge_tuning(much, "1; k", {}, "", text) == "");
   CHECK(text == "rondo tuning 1\n\n[1; m]\nreduce 8 a\n\n[1; k]\n");
   CHECK(merge_tuning("", "1; k", {}, std::string(32 << 10, '#'), text) != "");
-  CHECK(merge_tuning("my diary\n", "1; k", {}, "", text) == "its first line is not 'rondo tuning 1'");
+  CHECK(merge_tuning("my diary\n", "1; k", {}, "", text) == "its first line is 'my diary', not 'rondo tuning 1'");
+  // Laid out by hand, as the library takes it.
+  REQUIRE(merge_tuning("# mine\n rondo tuning 1 # all\n [1; k] # here\n  reduce 8 a\n\tbarrier 0 b # c\n", "1; k",
+                       {"reduce"}, "", text) == "");
+  CHECK(text == "rondo tuning 1\n\n[1; k]\n\tbarrier 0 b # c\n");
 }
 
 TEST_CASE("tune: the file is written, kept up, and taken by a later job") {
   const auto folder = std::filesystem::temp_directory_path() / ("rondo-tune-" + std::to_string(getpid()));
-  const std::string path = (folder / "deep" / "tuning").string();
-  const auto tune = [&](const std::string& collective) {
-    return run_command({RONDO_RUN_PROGRAM, "-n", "2", "--no-prefix", RONDO_PERF_PROGRAM, collective, "--tune",
-                        "--output", path, "-b", "64", "-e", "64K", "-f", "1024"});
+  const std::string path = (folder / "rondo" / "tuning").string();
+  // With the file where every job looks for it.
+  const auto job = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = {
+        RONDO_RUN_PROGRAM, "-n", "2", "--no-prefix", "env", "RONDO_TUNE=auto", "XDG_CACHE_HOME=" + folder.string(),
+        RONDO_PERF_PROGRAM};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return run_command(command);
   };
+  const auto tune = [&](const std::string& collective) {
+    return job({collective, "--tune", "-b", "64", "-e", "64K", "-f", "1024"});
+  };
+  const auto write = [&](const std::string& text) { std::ofstream(path) << text; };
+  const std::vector<std::string> measured = {"allreduce", "-b", "64", "-e", "64", "-n", "5"};
   for (const std::string collective : {"allreduce", "barrier"}) {
     const Outcome outcome = tune(collective);
     INFO(outcome.out << outcome.err);
@@ -294,13 +307,43 @@ TEST_CASE("tune: the file is written, kept up, and taken by a later job") {
   INFO(text);
   REQUIRE(text.find("allreduce 65536 ") != std::string::npos);
   REQUIRE(text.find("barrier 0 ") != std::string::npos);
-  const Outcome later = run_command({RONDO_RUN_PROGRAM, "-n", "2", "--no-prefix", "env", "RONDO_TUNE=" + path,
-                                     RONDO_PERF_PROGRAM, "allreduce", "-b", "64", "-e", "64", "-n", "5"});
+  // The section that was written is the one that the library looks up.
+  write(text.substr(0, text.find("]\n") + 2) + "allreduce 64 owners\n");
+  const Outcome later = job(measured);
   INFO(later.out << later.err);
   REQUIRE(later.exit_code == 0);
-  std::ofstream(path) << "my diary\n";
+  REQUIRE(later.out.find(" owners") != std::string::npos);
+  write("my diary\n");
+  const Outcome warned = job(measured);
+  INFO(warned.out << warned.err);
+  REQUIRE(warned.exit_code == 0);
+  REQUIRE(warned.err.find(path + ":1: 'my diary': expected 'rondo tuning 1'; choosing without it") !=
+          std::string::npos);
   const Outcome refused = tune("barrier");
   REQUIRE(refused.exit_code == 2);
-  REQUIRE(refused.err.find(path + " is kept as it is: its first line is not 'rondo tuning 1'") != std::string::npos);
+  REQUIRE(refused.err.find(path + " is kept as it is: its first line is 'my diary'") != std::string::npos);
+  const Outcome folded = job({"barrier", "--tune", "--output", folder.string()});
+  REQUIRE(folded.exit_code == 2);
+  REQUIRE(folded.err.find(folder.string() + " is no file") != std::string::npos);
+  REQUIRE(job({"barrier", "--tune", "--output", "/proc/tuning"}).err.find("/proc/tuning") != std::string::npos);
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("tune: what it cannot be combined with is said") {
+  const auto said = [](const std::vector<std::string>& more) {
+    std::vector<std::string> command = {RONDO_PERF_PROGRAM, "--tune"};
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = run_command(command);
+    CHECK(outcome.exit_code == 2);
+    return outcome.err;
+  };
+  CHECK(said({"-d", "all"}).find("one element type") != std::string::npos);
+  CHECK(said({"-a", "ring"}).find("no --algorithm") != std::string::npos);
+  CHECK(said({"reduce", "reduce"}).find("reduce is named again") != std::string::npos);
+  CHECK(said({"sendrecv"}).find("sendrecv has no algorithms") != std::string::npos);
+  CHECK(said({"--json", "-"}).find("no --verify-only, --json") != std::string::npos);
+  CHECK(said({"--regret"}).find("--regret") != std::string::npos);
+  const Outcome homeless = run_command({"/usr/bin/env", "-u", "HOME", "-u", "XDG_CACHE_HOME", RONDO_PERF_PROGRAM, "--tune"});
+  CHECK(homeless.exit_code == 2);
+  CHECK(homeless.err.find("neither XDG_CACHE_HOME nor HOME is set") != std::string::npos);
 }

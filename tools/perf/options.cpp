@@ -48,8 +48,8 @@ void describe_choices(CLI::App& app, Options& options) {
       "is 1 when a choice is clearly slower than it need be");
   CLI::Option* tune = app.add_flag("--tune", options.tune,
                                    "measure which other algorithms, of those that give the same bits, are clearly "
-                                   "quicker than the default, and keep "
-                                   "them for later jobs of this many ranks on this kind of machine");
+                                   "quicker than the default, and keep them for later jobs of this many ranks on "
+                                   "this kind of machine");
   tune->excludes(regret);
   app.add_option(
          "--output", options.output,
@@ -130,6 +130,19 @@ std::string find_sizes(const Words& words, Options& options) {
   return {};
 }
 
+// Why --tune cannot be had with the rest.
+std::string tune_fault(const Words& words, const Options& options) {
+  if (options.dtypes.size() > 1 || options.redops.size() > 1 || words.root == "all")
+    return "--tune takes one element type, one operator and one root: choices do not depend on them";
+  if (!options.algorithm.empty()) return "--tune compares with the default: it takes no --algorithm";
+  for (const Kind kind : options.kinds) {
+    if (std::count(options.kinds.begin(), options.kinds.end(), kind) > 1)
+      return fmt::format("--tune takes each collective once, {} is named again", info(kind).name);
+    if (kind == Kind::sendrecv && options.kinds.size() == 1) return "--tune: sendrecv has no algorithms";
+  }
+  return {};
+}
+
 std::string look_up(const Words& words, Options& options) {
   const std::vector<std::string> usual = {options.tune ? "all" : "allreduce"};
   if (std::string text = find_kinds(words.kinds.empty() ? usual : words.kinds, options.kinds); !text.empty())
@@ -139,9 +152,10 @@ std::string look_up(const Words& words, Options& options) {
   text = find_values(words.redops, "operator", kRedOps, rondo_redop_name, options.redops);
   if (!text.empty()) return text;
   if (text = find_sizes(words, options); !text.empty()) return text;
-  if (options.tune && (options.dtypes.size() > 1 || options.redops.size() > 1 || words.root == "all"))
-    return "--tune takes one element type, one operator and one root: choices do not depend on them";
-  if (options.tune && !options.algorithm.empty()) return "--tune compares with the default: it takes no --algorithm";
+  if ((options.tune || options.regret) && (options.verify_only || !(options.json + options.csv + options.plot).empty()))
+    return "--tune and --regret take no --verify-only, --json, --csv or --plot";
+  if (options.tune)
+    if (text = tune_fault(words, options); !text.empty()) return text;
   if (options.persistent &&
       std::find(options.kinds.begin(), options.kinds.end(), Kind::sendrecv) != options.kinds.end())
     return "sendrecv has no persistent form";

@@ -1,23 +1,16 @@
 #include "perf/regret.h"
 
-#include <cstdio>
-
 #include <fmt/format.h>
 
 #include "perf/contest.h"
-#include "perf/measure.h"
+#include "perf/report.h"
 
 namespace rondo::perf {
 
 ErrorText measure_regret(const Job& job, const Options& options, const std::vector<Call>& calls, size_t in_bytes,
                          size_t out_bytes, bool speaks, int* defects) {
   if (job.local_world() != job.world()) return "--regret needs all ranks on one host";
-  const auto say = [&](const std::string& text) {
-    if (!speaks) return;
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
-  };
-  say(
+  say(speaks,
       fmt::format("# chosen / best forced, medians of {} interleaved rounds; a defect where the lower bound of the "
                   "median (95 %) is above {}\n# {:>14} {:>12} {:>12} {:>20} {:>20} {:>8} {:>8}\n",
                   kContestRounds, kRegretMost, "collective", "bytes", "us", "chosen", "best other", "ratio", "lower"));
@@ -35,11 +28,11 @@ ErrorText measure_regret(const Job& job, const Options& options, const std::vect
       if (rival.regret.median > best.regret.median) best = rival;
     const bool defect = best.regret.lower > kRegretMost;
     *defects += defect;
-    say(fmt::format("  {:>14} {:>12} {:>12.2f} {:>20} {:>20} {:>8.2f} {:>8.2f}{}\n", info(call.kind).name,
-                    call_bytes(call), contest.chosen_us, chosen_name(job.algorithm_of(call)), best.name,
-                    best.regret.median, best.regret.lower, defect ? "  DEFECT" : ""));
+    say(speaks, fmt::format("  {:>14} {:>12} {:>12.2f} {:>20} {:>20} {:>8.2f} {:>8.2f}{}\n", info(call.kind).name,
+                            call_bytes(call), contest.chosen_us, chosen_name(job.algorithm_of(call)), best.name,
+                            best.regret.median, best.regret.lower, defect ? "  DEFECT" : ""));
   }
-  say(fmt::format("# defects: {}\n", *defects));
+  say(speaks, fmt::format("# defects: {}\n", *defects));
   return {};
 }
 

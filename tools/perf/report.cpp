@@ -121,6 +121,12 @@ std::string csv_text(const std::vector<Row>& rows) {
   return text;
 }
 
+void say(bool speaks, const std::string& text) {
+  if (!speaks) return;
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
 ErrorText write_file(const std::string& path, const std::string& text) {
   std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "w");
   const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();

@@ -31,6 +31,9 @@ int64_t wrong_total(const std::vector<Row>& rows);
 std::string json_text(const Summary& summary, const Options& options, const std::vector<Row>& rows);
 std::string csv_text(const std::vector<Row>& rows);
 
+// Prints the text on stdout at once, on the rank that `speaks`.
+void say(bool speaks, const std::string& text);
+
 // Empty, or why the file could not be written. "-" is stdout.
 ErrorText write_file(const std::string& path, const std::string& text);
 

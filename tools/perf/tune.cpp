@@ -3,9 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -29,17 +30,25 @@ struct Section {
 
 std::string version_of(const std::string& key) { return key.substr(0, key.find(';')); }
 
+// The line as the library sees it: without a comment and blanks around it.
+std::string bare(const std::string& line) {
+  static constexpr const char* kBlanks = " \t\r";
+  const std::string text = line.substr(0, line.find('#'));
+  const size_t first = text.find_first_not_of(kBlanks);
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+}
+
 ErrorText read_sections(const std::string& text, std::vector<Section>& sections) {
   std::istringstream lines(text);
   bool headed = false;
   for (std::string line; std::getline(lines, line);) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const size_t end = line.rfind(']');
+    const std::string seen = bare(line);
+    if (seen.empty() && (sections.empty() || line.find('#') == std::string::npos)) continue;
     if (!headed) {
-      if (line != kHead) return fmt::format("its first line is not '{}'", kHead);
+      if (seen != kHead) return fmt::format("its first line is '{}', not '{}'", seen.substr(0, 80), kHead);
       headed = true;
-    } else if (line.front() == '[' && end != std::string::npos) {
-      sections.push_back({line.substr(1, end - 1), {}});
+    } else if (seen.starts_with('[') && seen.ends_with(']')) {
+      sections.push_back({seen.substr(1, seen.size() - 2), {}});
     } else if (!sections.empty()) {
       sections.back().lines += line + "\n";
     }
@@ -51,7 +60,7 @@ std::string without(const std::string& rows, const std::vector<std::string>& col
   std::istringstream lines(rows);
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
-    const std::string collective = line.substr(0, line.find(' '));
+    const std::string seen = bare(line), collective = seen.substr(0, seen.find_first_of(" \t"));
     if (std::find(collectives.begin(), collectives.end(), collective) == collectives.end()) kept += line + "\n";
   }
   return kept;
@@ -65,11 +74,30 @@ std::string file_text(const std::vector<Section>& sections) {
 
 // Where the library looks when it is not told otherwise.
 ErrorText usual_path(std::string& path) {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (cache == nullptr && home == nullptr) return "neither XDG_CACHE_HOME nor HOME is set; --output names the file";
-  path = cache != nullptr ? fmt::format("{}/rondo/tuning", cache) : fmt::format("{}/.cache/rondo/tuning", home);
+  const auto folder = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  const std::string cache = folder("XDG_CACHE_HOME"), home = folder("HOME");
+  if (cache.empty() && home.empty()) return "neither XDG_CACHE_HOME nor HOME is set; --output names the file";
+  path = cache.empty() ? home + "/.cache/rondo/tuning" : cache + "/rondo/tuning";
   return {};
+}
+
+// The file at `path` with the rows in it; nothing is written.
+ErrorText merge_file(const std::string& path, const std::string& key, const std::vector<std::string>& collectives,
+                     const std::string& rows, std::string& after) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  std::string before;
+  if (std::filesystem::exists(status)) {
+    if (!std::filesystem::is_regular_file(status)) return fmt::format("{} is no file", path);
+    std::ifstream file(path);
+    if (!file) return fmt::format("{} cannot be read: {}", path, std::strerror(errno));
+    before.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  const ErrorText text = merge_tuning(before, key, collectives, rows, after);
+  return text.empty() ? text : fmt::format("{} is kept as it is: {}", path, text);
 }
 
 // Whole or not at all, as another job may be reading it.
@@ -97,6 +125,39 @@ Verdict verdict_of(const Call& call, const std::string& chosen, const Contest& c
   if (best.median > 0)
     verdict.comment = fmt::format("{} took {:.2f} times as long (at least {:.2f})", chosen, best.median, best.lower);
   return verdict;
+}
+
+// Rank 0's text on every rank, as the first that ends may end the others before they can speak.
+ErrorText from_first(const Job& job, const ErrorText& text) {
+  char shared[1024] = "";
+  text.copy(shared, sizeof shared - 1);
+  const rondo_status status = rondo_broadcast(job.comm(), shared, sizeof shared, RONDO_UINT8, 0, nullptr);
+  return status == RONDO_OK ? shared : failure(job.comm(), status, "broadcast of what rank 0 says");
+}
+
+// The rows of all calls.
+ErrorText measure_rows(const Job& job, const Options& options, const std::vector<Call>& calls,
+                       Alternatives& alternatives, bool speaks, std::string& rows) {
+  uint64_t seed = 0;
+  std::vector<Verdict> verdicts;  // of one collective
+  for (const Call& call : calls) {
+    Values values(call.dtype, call.redop, info(call.kind).reduces, call.world);
+    Contest contest;
+    ErrorText text = hold_contest(job, options, call, job.tunable(call), alternatives, values, seed, contest);
+    if (!text.empty()) return text;
+    const std::string chosen = chosen_name(job.algorithm_of(call));
+    const Verdict verdict = verdict_of(call, chosen, contest);
+    say(speaks, fmt::format("  {:>14} {:>12} {:>12.2f} {:>20} {:>20}{}{}\n", verdict.collective, verdict.bytes,
+                            contest.chosen_us, chosen, verdict.algorithm, verdict.comment.empty() ? "" : "  ",
+                            verdict.comment));
+    if (!verdicts.empty() && verdicts.back().collective != verdict.collective) {
+      rows += tuning_rows(verdicts);
+      verdicts.clear();
+    }
+    verdicts.push_back(verdict);
+  }
+  rows += tuning_rows(verdicts);
+  return {};
 }
 
 }  // namespace
@@ -141,53 +202,30 @@ ErrorText merge_tuning(const std::string& before, const std::string& key, const 
                                     : fmt::format("{} bytes of rows are more than the library reads", after.size());
 }
 
-ErrorText tune(const Job& job, const Options& options, const std::vector<Call>& calls, size_t in_bytes,
-               size_t out_bytes, bool speaks) {
+ErrorText tune(const Job& job, const Options& options, std::vector<Call> calls, size_t in_bytes, size_t out_bytes,
+               bool speaks) {
   if (job.local_world() != job.world()) return "--tune needs all ranks on one host";
+  std::erase_if(calls, [](const Call& call) { return call.kind == Kind::sendrecv; });  // nothing to choose
+  std::vector<std::string> collectives;
+  for (const Kind kind : options.kinds) collectives.push_back(info(kind).name);
   std::string path = options.output;
   if (path.empty())
     if (ErrorText text = usual_path(path); !text.empty()) return text;
-  const auto say = [&](const std::string& text) {
-    if (!speaks) return;
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
-  };
-  say(
+  const bool writes = job.rank() == 0;
+  const std::string key = job.tuning_section(calls.front());
+  std::string rows, after;
+  // What cannot be written should not be measured.
+  if (ErrorText text = from_first(job, writes ? merge_file(path, key, {}, "", after) : ""); !text.empty()) return text;
+  say(speaks,
       fmt::format("# an algorithm of the same sums replaces the default where the lower bound (95 %) of the median of "
                   "default / it is {} or more; {} interleaved rounds\n# {:>14} {:>12} {:>12} {:>20} {:>20}\n",
                   kTuneLeast, kContestRounds, "collective", "bytes", "default us", "default", "kept"));
   Alternatives alternatives(job, options, in_bytes, out_bytes);
-  uint64_t seed = 0;
-  std::vector<std::string> collectives;
-  std::string rows;
-  std::vector<Verdict> verdicts;  // of one collective
-  for (const Call& call : calls) {
-    if (call.kind == Kind::sendrecv) continue;
-    Values values(call.dtype, call.redop, info(call.kind).reduces, call.world);
-    Contest contest;
-    ErrorText text = hold_contest(job, options, call, job.tunable(call), alternatives, values, seed, contest);
-    if (!text.empty()) return text;
-    const std::string chosen = chosen_name(job.algorithm_of(call));
-    const Verdict verdict = verdict_of(call, chosen, contest);
-    say(fmt::format("  {:>14} {:>12} {:>12.2f} {:>20} {:>20}{}{}\n", verdict.collective, verdict.bytes,
-                    contest.chosen_us, chosen, verdict.algorithm, verdict.comment.empty() ? "" : "  ",
-                    verdict.comment));
-    if (verdicts.empty() || verdicts.back().collective != verdict.collective) {
-      rows += tuning_rows(verdicts);
-      verdicts.clear();
-      collectives.push_back(verdict.collective);
-    }
-    verdicts.push_back(verdict);
-  }
-  rows += tuning_rows(verdicts);
-  if (!speaks || collectives.empty()) return {};
-  std::ifstream file(path);
-  const std::string before((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::string after;
-  if (ErrorText text = merge_tuning(before, job.tuning_section(calls.front()), collectives, rows, after); !text.empty())
-    return fmt::format("{} is kept as it is: {}", path, text);
+  if (ErrorText text = measure_rows(job, options, calls, alternatives, speaks, rows); !text.empty()) return text;
+  if (!writes) return {};
+  if (ErrorText text = merge_file(path, key, collectives, rows, after); !text.empty()) return text;
   if (ErrorText text = replace_file(path, after); !text.empty()) return text;
-  say(fmt::format("# written to {}: [{}]\n{}", path, job.tuning_section(calls.front()), rows));
+  say(speaks, fmt::format("# written to {}: [{}]\n{}", path, key, rows));
   return {};
 }
 

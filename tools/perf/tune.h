@@ -30,8 +30,8 @@ std::string tuning_rows(const std::vector<Verdict>& verdicts);
 ErrorText merge_tuning(const std::string& before, const std::string& key, const std::vector<std::string>& collectives,
                        const std::string& rows, std::string& after);
 
-// Measures every call, prints one line a call on rank 0 (`speaks`), and writes the file there.
-ErrorText tune(const Job& job, const Options& options, const std::vector<Call>& calls, size_t in_bytes,
-               size_t out_bytes, bool speaks);
+// Measures every call, prints one line a call where it `speaks`, and writes the file on rank 0.
+ErrorText tune(const Job& job, const Options& options, std::vector<Call> calls, size_t in_bytes, size_t out_bytes,
+               bool speaks);
 
 }  // namespace rondo::perf
